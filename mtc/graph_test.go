@@ -249,3 +249,41 @@ func TestOpenBagOutlivesItsLeader(t *testing.T) {
 	}
 	r.checkAttempts(1, 100)
 }
+
+// TestCriticalPathBeforeFillers: a chain of ten tasks of 0.8 s beside 160 tasks of 0.4 s
+// with more input, on 2 x 4 slots. In the order of MATRIX v2, most input first, the chain
+// starts after the fillers, and all take 16 s. Lengths are stated, or learnt from the ends
+// of their kinds. At best all take 9 s; a link waits for the next end of a filler, because
+// the end of the link before is recorded first.
+func TestCriticalPathBeforeFillers(t *testing.T) {
+	for _, stated := range []bool{true, false} {
+		nodes := []record.GraphNode{{Name: "large", Kind: "source"}, {Name: "small", Kind: "source"}}
+		add := func(kind string, length time.Duration, parent int32) {
+			n := record.GraphNode{Name: fmt.Sprint(kind, len(nodes)), Kind: kind, Parents: []int32{parent}}
+			if stated {
+				n.Length = length
+			}
+			nodes = append(nodes, n)
+		}
+		for range 160 {
+			add("filler", 400*time.Millisecond, 0)
+		}
+		add("link", 800*time.Millisecond, 1)
+		for range 9 {
+			add("link", 800*time.Millisecond, int32(len(nodes)-1))
+		}
+		lengths := map[string]time.Duration{"filler": 400 * time.Millisecond, "link": 800 * time.Millisecond, "source": time.Millisecond}
+		r := newRig(t, 2, 4, policy.Policy{})
+		r.length = func(s Start) time.Duration { return lengths[nodes[s.Index].Kind] }
+		r.result = func(s Start) End {
+			return End{Run: s.Run, State: filch.OK, Bytes: map[int32]int64{0: 1 << 20}[s.Index]}
+		}
+		r.submit(0, Submission{Job: 1, Nodes: nodes})
+		if j := r.run(1, time.Minute); j == nil || !j.Finished() {
+			t.Fatal("the workflow did not end")
+		}
+		if took := r.now; took > 11*time.Second {
+			t.Errorf("stated %v: the workflow took %v", stated, took)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package mtc
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/before"
-	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -113,7 +112,7 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 // loadGraph reads a graph back from its payloads, and then the recorded ends.
 func (c *Core) loadGraph(j *job) {
 	n := j.rec.Total
-	parents := make([][]int32, n)
+	nodes := make([]record.GraphNode, n)
 	parts := j.rec.Payloads()
 	left := parts
 	for part := range parts {
@@ -124,20 +123,20 @@ func (c *Core) loadGraph(j *job) {
 			} else {
 				for k, off := range p.Offs {
 					if i := part*record.PayloadSize + int32(off); i < n {
-						node, _ := record.DecodeGraphNode(p.Lines[k])
-						parents[i] = node.Parents
+						nodes[i], _ = record.DecodeGraphNode(p.Lines[k])
+						nodes[i].Body = nil
 					}
 				}
 			}
 			if left--; left > 0 || j.leader == nil || j.leader.graph != nil {
 				return
 			}
-			g, err := graph.New(int(n), func(i int) []int32 { return parents[i] })
+			g, err := graphOf(nodes)
 			if err != nil {
 				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return
 			}
-			j.leader.graph, j.leader.tracker = g, graph.NewTracker(g, j.spec.OnFail)
+			j.leader.take(g, nodes, j.spec.OnFail, c.mover.Guess)
 			c.readBlocks(j)
 		})
 	}
@@ -173,7 +172,7 @@ func (c *Core) readBlock(j *job, num int32, b *record.Block) {
 		switch {
 		case t.State != 0 && mutantHeirEnds:
 		case t.State != 0:
-			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, By: t.By.Node})
+			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
 		case t.Owner != (record.Owner{}) && t.Owner != c.self && t.Owner != j.leader.from:
 			// The record's home moves the task if this owner is dead too.
 			j.leader.away[i] = t.Owner.Node

@@ -204,6 +204,7 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 			continue
 		}
 		delete(l.away, e.Index)
+		l.learn(e.Index, e.State, e.Took)
 		ready, skipped := l.tracker.End(e.Index, e.State, e.Bytes, e.By)
 		for _, i := range skipped {
 			c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
@@ -219,6 +220,9 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 			l.failing = true
 			c.voidJob(j, filch.Skipped)
 		}
+	}
+	if l.plan.Update(c.now) {
+		j.queue.Relevel(l.plan.Level)
 	}
 }
 

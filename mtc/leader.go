@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/plan"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -24,6 +25,7 @@ type leader struct {
 	wait    *before.Wait // for other jobs, or a time; nil: the job may begin
 	graph   *graph.Graph
 	tracker *graph.Tracker
+	plan    *plan.Plan
 	total   int32 // tasks of a bag that the leader queued
 	voidAt  time.Duration
 	failing bool // FailStop: a task failed
@@ -57,7 +59,7 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	var g *graph.Graph
 	if len(s.Nodes) > 0 {
 		var err error
-		if g, err = graph.New(len(s.Nodes), func(i int) []int32 { return s.Nodes[i].Parents }); err != nil {
+		if g, err = graphOf(s.Nodes); err != nil {
 			return err
 		}
 		if _, cycle := g.Order(); cycle != nil {
@@ -83,13 +85,31 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	if s.HeldBy != "" {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
-	j.leader = &leader{wait: before.New(s.Job, s.Name, &s.Conditions), graph: g, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	j.leader = &leader{wait: before.New(s.Job, s.Name, &s.Conditions), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
-		j.leader.tracker = graph.NewTracker(g, spec.OnFail)
+		j.leader.take(g, s.Nodes, spec.OnFail, c.mover.Guess)
 	}
 	c.putJob(j, s.Lines, s.Long)
 	c.settle()
 	return nil
+}
+
+// graphOf is the graph of a workflow's tasks.
+func graphOf(nodes []record.GraphNode) (*graph.Graph, error) {
+	return graph.New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
+}
+
+// take makes the graph the leader's, with no task ended.
+func (l *leader) take(g *graph.Graph, nodes []record.GraphNode, mode record.FailMode, guess time.Duration) {
+	l.graph, l.tracker = g, graph.NewTracker(g, mode)
+	l.plan = plan.New(g, func(i int32) *record.GraphNode { return &nodes[i] }, guess)
+}
+
+// learn takes in how long a task of the graph took.
+func (l *leader) learn(i int32, s filch.State, took time.Duration) {
+	if s == filch.OK && took > 0 {
+		l.plan.Ended(i, took)
+	}
 }
 
 func (s *Submission) check() error {
@@ -128,9 +148,12 @@ func (s *Submission) check() error {
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if len(n.Parents) > record.MaxInputs || len(n.Name) > record.MaxGraphName {
+		switch {
+		case len(n.Parents) > record.MaxInputs || len(n.Name) > record.MaxGraphName:
 			return filch.Errorf(filch.Invalid, "task %q waits for %d tasks; at most %d, with a name of %d bytes",
 				n.Name, len(n.Parents), record.MaxInputs, record.MaxGraphName)
+		case len(n.Kind) > record.MaxKind:
+			return filch.Errorf(filch.Invalid, "the kind of task %q has %d bytes, at most %d", n.Name, len(n.Kind), record.MaxKind)
 		}
 	}
 	return record.CheckLines(s.Lines)
@@ -302,7 +325,7 @@ func (c *Core) ready(j *job, i int32) {
 	if k, ok := j.leader.tried[i]; ok {
 		it = k
 	}
-	it.Inputs = t.Inputs(i)
+	it.Inputs, it.Level = t.Inputs(i), j.leader.plan.Level(i)
 	for _, in := range it.Inputs {
 		it.Bytes += in.Bytes
 	}

@@ -253,7 +253,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe}
 		queued++
 		if j.leader != nil && j.leader.tracker != nil {
-			it.Inputs = j.leader.tracker.Inputs(i)
+			it.Inputs, it.Level = j.leader.tracker.Inputs(i), j.leader.plan.Level(i)
 			delete(j.leader.away, i)
 		}
 		// The need of the task is not known here.

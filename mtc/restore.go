@@ -40,14 +40,18 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 		})
 		return nil
 	}
-	g, err := graphOf(r)
-	if err != nil {
-		return err
-	}
-	l := &leader{wait: before.New(r.ID, rec.Name, &rec.Conditions), graph: g, voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
+	l := &leader{wait: before.New(r.ID, rec.Name, &rec.Conditions), voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
 	l.left = &leftover{Left: r.Left()}
-	if g != nil {
-		l.tracker = graph.NewTracker(g, r.Spec.OnFail)
+	if rec.Graph {
+		nodes, err := r.Nodes()
+		if err != nil {
+			return err
+		}
+		g, err := graphOf(nodes)
+		if err != nil {
+			return err
+		}
+		l.take(g, nodes, r.Spec.OnFail, c.mover.Guess)
 		l.restoreGraph(r)
 	}
 	if rec.Zones = r.Tallies(); rec.Finished() && rec.Ended == 0 {
@@ -59,18 +63,6 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 	c.putRecovered(j, r)
 	c.settle()
 	return nil
-}
-
-// graphOf reads a workflow's graph back from its payloads.
-func graphOf(r *queue.RecoveredJob) (*graph.Graph, error) {
-	if !r.Job.Graph {
-		return nil, nil
-	}
-	parents, err := r.Parents()
-	if err != nil {
-		return nil, err
-	}
-	return graph.New(int(r.Job.Total), func(i int) []int32 { return parents[i] })
 }
 
 // restoreGraph takes in the ends of a graph.
@@ -89,6 +81,7 @@ func (l *leader) restoreGraph(r *queue.RecoveredJob) {
 				index := num*record.BlockSize + int32(b.Offs[i])
 				ended[index] = true
 				_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
+				l.learn(index, t.State, t.Took())
 				skipped = append(skipped, s...)
 				l.left.bad = l.left.bad || graph.Stops(t.State)
 			}

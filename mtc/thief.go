@@ -410,7 +410,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 func (t *thief) tookTask(j *job, task *message.TaskItem) {
 	it := queue.Item{
 		Index: task.Index, Attempt: task.Attempt, Hop: task.Hop + 1, Crashes: task.Crashes, Tracked: true, Maybe: task.Maybe, Need: task.Need,
-		Bytes: task.Bytes, Inputs: task.Inputs,
+		Level: task.Level, Bytes: task.Bytes, Inputs: task.Inputs,
 	}
 	if j.queue.Holds(&it) {
 		return

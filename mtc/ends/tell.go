@@ -28,7 +28,7 @@ func (r *Recorder) told(j Job, num int32, ends []record.BlockOp, b *record.Block
 		if t == nil || t.State == 0 {
 			continue
 		}
-		list = append(list, message.ToldEnd{Index: num*record.BlockSize + int32(ends[i].Off), State: t.State, Bytes: t.Bytes, By: t.By.Node})
+		list = append(list, message.ToldEnd{Index: num*record.BlockSize + int32(ends[i].Off), State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
 	}
 	leader, led := j.Leader()
 	if led {

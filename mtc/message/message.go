@@ -88,7 +88,8 @@ type TaskItem struct {
 	Maybe     bool
 	Need      int32 // the number of its need plus 1; 0: not known
 	Dedicated bool
-	Bytes     int64 // of its inputs
+	Level     time.Duration // bottom level; 0: unknown
+	Bytes     int64         // of its inputs
 	Inputs    []policy.Input
 }
 
@@ -124,6 +125,7 @@ type ToldEnd struct {
 	Index int32
 	State filch.State
 	Bytes int64
+	Took  time.Duration // of an end as OK: how long the task ran; 0: unknown
 	By    filch.NodeName
 }
 
@@ -296,6 +298,7 @@ func (t *TaskItem) fields(c *record.Codec) {
 		c.Require(t.Need > 0)
 	}
 	c.Flag(&t.Dedicated)
+	record.Amount(c, &t.Level)
 	record.Amount(c, &t.Bytes)
 	record.List(c, &t.Inputs, record.MaxInputs, 3, inputFields)
 }
@@ -325,13 +328,14 @@ func (m *Void) fields(c *record.Codec) {
 func (m *Told) fields(c *record.Codec) {
 	record.Int32(c, &m.Job)
 	record.Number(c, &m.Serial)
-	record.List(c, &m.Ends, toldMax, 4, (*ToldEnd).fields)
+	record.List(c, &m.Ends, toldMax, 5, (*ToldEnd).fields)
 }
 
 func (e *ToldEnd) fields(c *record.Codec) {
 	record.Index(c, &e.Index)
 	c.State(&e.State)
 	record.Amount(c, &e.Bytes)
+	record.Amount(c, &e.Took)
 	record.Text(c, &e.By, record.MaxNodeName)
 }
 

@@ -11,7 +11,7 @@ import (
 func FuzzDecodeMessage(f *testing.F) {
 	for _, m := range []Message{
 		&Offer{Xfer: 1, Ranges: []RangeItem{{1, 2, 3, 4}}, Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 1, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}}},
-		&Told{Job: 1, Serial: 2, Ends: []ToldEnd{{1, filch.OK, 2, "a"}}},
+		&Told{Job: 1, Serial: 2, Ends: []ToldEnd{{1, filch.OK, 2, 3, "a"}}},
 	} {
 		f.Add(Encode(m))
 	}

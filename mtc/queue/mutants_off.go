@@ -5,4 +5,5 @@ package queue
 // The planted faults, all off; see mutants_on.go.
 const (
 	mutantAscending = false
+	mutantLevelless = false
 )

@@ -15,5 +15,6 @@ func init() { plant = Plant }
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"ascending", "TestReadyCutsEverySecondTask"},
+		{"levelless", "TestCriticalPathFirst"},
 	})
 }

@@ -20,6 +20,7 @@ type Item struct {
 	// Need is the number of the task's need plus 1; 0 as long as no node has seen the
 	// task's line.
 	Need   int32
+	Level  time.Duration // bottom level of a workflow's task; 0: unknown
 	Bytes  int64
 	Inputs []policy.Input // of a workflow's task
 }
@@ -59,12 +60,17 @@ type Late struct {
 	Need time.Duration // the task's own limit; 0: unknown, and the end is near
 }
 
-// Heap orders single tasks: most input first (MATRIX v2, III.B.2: descending by required
-// data), then by index, so that tasks without data keep the order of submission.
+// Heap orders single tasks: the highest bottom level first (ADAGE, III), then most input
+// first (MATRIX v2, III.B.2: descending by required data), then by index, so that tasks
+// without data keep the order of submission. A task of unknown level goes before the
+// others: the task's first owner is dead, and the tasks behind have waited longest.
 type Heap = filch.Heap[Item, *Item]
 
 // Before reports whether a goes before b.
 func (a *Item) Before(b *Item) bool {
+	if a.Level != b.Level && !mutantLevelless {
+		return b.Level != 0 && (a.Level == 0 || a.Level > b.Level)
+	}
 	if a.Bytes != b.Bytes {
 		if mutantAscending {
 			return a.Bytes < b.Bytes
@@ -160,6 +166,18 @@ func (q *Ready) Share(n int) int {
 		q.Shared.Push(it)
 	}
 	return len(list)
+}
+
+// Relevel gives the tasks that may start new bottom levels.
+func (q *Ready) Relevel(level func(index int32) time.Duration) {
+	for _, h := range [...]*Heap{&q.Shared, &q.Dedicated} {
+		all := *h
+		*h = make(Heap, 0, len(all))
+		for i := range all {
+			all[i].Level = level(all[i].Index)
+			h.Push(all[i])
+		}
+	}
 }
 
 // Placed takes the tasks off the queue that a policy placed, the last first.

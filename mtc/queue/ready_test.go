@@ -147,3 +147,25 @@ func TestReadyCutsWhatSuits(t *testing.T) {
 	}
 	q.Check()
 }
+
+// TestCriticalPathFirst: the bottom level counts before the input's size, and a task of
+// unknown level goes first.
+func TestCriticalPathFirst(t *testing.T) {
+	var q Ready
+	q.Shared.Push(Item{Index: 1, Level: 2 * time.Second, Bytes: 900})
+	q.Shared.Push(Item{Index: 2, Level: 9 * time.Second})
+	q.Shared.Push(Item{Index: 3})
+	q.Shared.Push(Item{Index: 4, Level: 2 * time.Second, Bytes: 901})
+	space := 1 << 20
+	if got := indices(q.Take(nil, 4, &space)); !slices.Equal(got, []int32{3, 2, 4, 1}) {
+		t.Errorf("the order is %v, not the task of unknown level, then by level, then by bytes", got)
+	}
+	q.Shared.Push(Item{Index: 1, Level: 1})
+	q.Dedicated.Push(Item{Index: 2, Level: 2})
+	q.Dedicated.Push(Item{Index: 3, Level: 3})
+	q.Relevel(func(i int32) time.Duration { return time.Duration(10 - i) })
+	if q.Dedicated[0].Index != 2 || q.Shared[0].Level != 9 {
+		t.Error("new levels do not change the order")
+	}
+	q.Check()
+}

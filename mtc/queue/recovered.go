@@ -357,9 +357,9 @@ func (r *RecoveredJob) Tallies() (list []record.ZoneTally) {
 	return list
 }
 
-// Parents are the parents of each task of a workflow, from the payloads.
-func (r *RecoveredJob) Parents() ([][]int32, error) {
-	parents := make([][]int32, r.Job.Total)
+// Nodes are the tasks of a workflow, from the payloads, without their bodies.
+func (r *RecoveredJob) Nodes() ([]record.GraphNode, error) {
+	nodes := make([]record.GraphNode, r.Job.Total)
 	for part, p := range r.Lines { // any order: each part by itself
 		for k, off := range p.Offs {
 			if i := part*record.PayloadSize + int32(off); i < r.Job.Total {
@@ -367,11 +367,12 @@ func (r *RecoveredJob) Parents() ([][]int32, error) {
 				if err != nil {
 					return nil, filch.Errorf(filch.Invalid, "task %d.%d makes no sense: %s", r.ID, i, err.Error())
 				}
-				parents[i] = node.Parents
+				node.Body = nil
+				nodes[i] = node
 			}
 		}
 	}
-	return parents, nil
+	return nodes, nil
 }
 
 // zoneOps adds the operations of a block's zone: the number of ended tasks, and for a

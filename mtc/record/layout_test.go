@@ -51,7 +51,7 @@ func TestLayoutsStay(t *testing.T) {
 	}
 	limit := &Cap{Limit: 10, Holders: []Holder{{alice, 1, 2, 3}, {bob, 400, 5, 6}}}
 	payload := &Payload{Offs: []uint8{0, 3}, Lines: [][]byte{{1, 2}, {3}}}
-	node := &GraphNode{Name: "a", Parents: []int32{0, 300}, Bytes: 1 << 40, Body: []byte{9, 8}}
+	node := &GraphNode{Name: "a", Parents: []int32{0, 300}, Bytes: 1 << 40, Output: 1, Length: 2, Kind: "k", Body: []byte{9, 8}}
 	blockOps := []BlockOp{
 		{Kind: BlockEnd, Off: 1, Task: Task{State: filch.Killed, Code: 137, Attempt: 2, Hop: 3, Owner: alice, Crashes: 1, Began: 5, TookUS: 6, Bytes: 7, Cut: true}},
 		{Kind: BlockStart, Off: 2, Once: true, Task: Task{Attempt: 1, Owner: bob, Maybe: true}},
@@ -78,7 +78,7 @@ func TestLayoutsStay(t *testing.T) {
 		"zone":       {zone.Encode(), "02026e3107066e6f64652d32ac020280800440848004020000c080049003c08004000187808080808020028002ac020203040506ac02000000070000", zone, func(v []byte) (any, error) { return DecodeZone(v) }},
 		"cap":        {limit.Encode(), "0a02026e3107010203066e6f64652d32ac0290030506", limit, func(v []byte) (any, error) { return DecodeCap(v) }},
 		"payload":    {payload.Encode(), "0200020102030103", payload, func(v []byte) (any, error) { return DecodePayload(v) }},
-		"node":       {node.Encode(), "01610200ac028080808080200908", node, func(v []byte) (any, error) { n, err := DecodeGraphNode(v); return &n, err }},
+		"node":       {node.Encode(), "01610200ac028080808080200102016b0908", node, func(v []byte) (any, error) { n, err := DecodeGraphNode(v); return &n, err }},
 		"block ops":  {EncodeBlockOps(blockOps, true), "0102026e3107066e6f64652d32ac0205010102030001000592020a0c070102020100010001010303010001000000040400000000000901050100014d0504000000000009010000010000", blockOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"zone ops":   {EncodeZoneOps(zoneOps, false), "0003026e31070000066e6f64652d32ac02050101020203000100020102010002000003000000000002005804010201000001080503ac020203040506", zoneOps, func(v []byte) (any, error) { ops, _, err := DecodeZoneOps(v); return ops, err }},
 		"create":     {EncodeJobOp(JobOp{Kind: JobCreate, Job: job}), "01036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060200ac02020304050601010000000000010506bc05026e31070f", nil, nil},

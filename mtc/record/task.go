@@ -1,6 +1,10 @@
 package record
 
-import "github.com/filch-hpc/filch"
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
 
 // Task is the entry of a task in a block's record. A task without an entry was started at
 // most once, and belongs to the owner of the range.
@@ -32,6 +36,9 @@ type Take uint64
 
 // again reports whether k repeats the take had.
 func (k Take) again(had Take) bool { return k != 0 && k == had && !mutantTakeOnce }
+
+// Took is how long the task ran; 0: not known.
+func (t *Task) Took() time.Duration { return time.Duration(max(t.TookUS, 0)) * time.Microsecond }
 
 // Starts is the greatest possible number of starts of the task, the coming start included
 // if the task has no end.

@@ -145,6 +145,15 @@ func (g *Graph) InitialBytes(t int32) int64 {
 	return total
 }
 
+// OutputBytes is the total known size of the outputs of task t.
+func (g *Graph) OutputBytes(t int32) int64 {
+	total := int64(0)
+	for _, f := range g.Tasks[t].Outputs {
+		total = addSize(total, max(g.Files[f].Size, 0))
+	}
+	return total
+}
+
 // CheckInputs asks for the size of every file that no task writes. CheckInputs fails at
 // the first missing file, with the name of a task that reads the file. The returned copy
 // of the files' list has the sizes that were unknown.

@@ -256,7 +256,7 @@ func (f *flow) ranOn(i int32) filch.NodeName {
 // the old job.
 func (f *flow) addNode(s *mtc.Submission, i int32) error {
 	old, t := f.nodes[i], f.items[i]
-	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes}
+	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes, Output: old.Output, Length: old.Length, Kind: old.Kind}
 	for _, p := range old.Parents {
 		if at, ok := f.index[p]; ok {
 			n.Parents = append(n.Parents, at)

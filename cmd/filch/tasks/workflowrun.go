@@ -401,10 +401,20 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	return s, &o, nil
 }
 
+// kindOf is the kind of a task by which filch learns how long tasks take: as the file
+// says, else the program.
+func kindOf(t *workflow.Task) string {
+	kind := t.Kind
+	if kind == "" && len(t.Run.Argv) > 0 {
+		kind = filepath.Base(t.Run.Argv[0])
+	}
+	return strings.ToValidUTF8(kind[:min(len(kind), record.MaxKind)], "")
+}
+
 // node is a task of the workflow.
 func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.GraphNode, item launcher.TaskItem, err error) {
 	t := &w.Tasks[i]
-	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i)}
+	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i), Output: w.OutputBytes(i), Length: t.Cost, Kind: kindOf(t)}
 	need := &t.Need
 	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit, AllNodes: t.AllNodes}
 	if t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {

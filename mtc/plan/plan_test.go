@@ -1,0 +1,102 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/mtc/graph"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+func made(t testing.TB, nodes []record.GraphNode) *Plan {
+	t.Helper()
+	g, err := graph.New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(g, func(i int32) *record.GraphNode { return &nodes[i] }, 0)
+}
+
+// TestBottomLevels has the chains of ADAGE, III: a level is the greatest sum of run times
+// and transfer times from a task to the end.
+func TestBottomLevels(t *testing.T) {
+	const sec = time.Second
+	output := int64(policy.Bandwidth) // a second on the network
+	p := made(t, []record.GraphNode{
+		{Length: 2 * sec, Output: output},
+		{Length: 3 * sec, Parents: []int32{0}},
+		{Length: 1 * sec, Parents: []int32{0}, Output: 2 * output},
+		{Length: 4 * sec, Parents: []int32{1, 2}, Output: 8 * output}, // nobody reads the output
+		{Length: 9 * sec},
+	})
+	for i, want := range []time.Duration{10 * sec, 7 * sec, 7 * sec, 4 * sec, 9 * sec} {
+		if got := p.Level(int32(i)); got != want {
+			t.Errorf("task %d has level %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestUnknownLengths: a task without a stated length takes the length of its kind, else
+// the mean of the known lengths, else the guess.
+func TestUnknownLengths(t *testing.T) {
+	p := made(t, []record.GraphNode{{Kind: "a"}, {Kind: "a"}, {Kind: "b"}, {}})
+	for i := range int32(4) {
+		if p.Length(i) != time.Second {
+			t.Errorf("with nothing known task %d takes %v, not the guess", i, p.Length(i))
+		}
+	}
+	p.Ended(0, 8*time.Second)
+	if p.Level(1) != time.Second {
+		t.Error("a level changed before the update")
+	}
+	if !p.Update(0) {
+		t.Fatal("the first measured length changed no level")
+	}
+	for i, want := range []time.Duration{8, 8, 8, 8} {
+		if got := p.Length(int32(i)); got != want*time.Second {
+			t.Errorf("after one end of kind a task %d takes %v, want %v", i, got, want*time.Second)
+		}
+	}
+	p.Ended(2, 2*time.Second)
+	if p.Update(updateEach / 2) {
+		t.Error("levels were computed twice within updateEach")
+	}
+	if !p.Update(2*updateEach) || p.Length(0) != 8*time.Second || p.Length(2) != 2*time.Second || p.Length(3) != 5*time.Second {
+		t.Errorf("lengths %v, %v, %v; want those of kinds a and b, and the mean 5s", p.Length(0), p.Length(2), p.Length(3))
+	}
+	p.Ended(1, 8*time.Second)
+	if p.Update(time.Hour) {
+		t.Error("an end as expected changed the levels")
+	}
+	stated := made(t, []record.GraphNode{{Length: time.Second, Kind: "a"}})
+	stated.Ended(0, time.Minute)
+	if stated.Update(time.Hour) || stated.Length(0) != time.Second {
+		t.Error("a measured length replaced a stated one")
+	}
+}
+
+// TestHostileLengths: sums of stated lengths do not wrap around.
+func TestHostileLengths(t *testing.T) {
+	const long = 1 << 62
+	p := made(t, []record.GraphNode{{Length: long, Output: long}, {Length: long, Output: long, Parents: []int32{0}}, {Length: long, Parents: []int32{1}}})
+	if a, b := p.Level(0), p.Level(2); a < b || b <= 0 {
+		t.Errorf("levels %v and %v", a, b)
+	}
+}
+
+// BenchmarkPlan is the cost of the levels of a million tasks.
+func BenchmarkPlan(b *testing.B) {
+	const n = 1_000_000
+	nodes := make([]record.GraphNode, n)
+	for i := range nodes {
+		nodes[i].Length, nodes[i].Kind = time.Duration(i%97)*time.Millisecond, "k"
+		if i > 1 {
+			nodes[i].Parents = []int32{int32(i) - 1 - int32(i)%2, int32(i / 2)}
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		made(b, nodes)
+	}
+}
