@@ -206,7 +206,7 @@ func (k *caps) watch() {
 		if !j.spec.Capped() || j.tokens.asking || !k.kept(j) {
 			continue
 		}
-		if t := j.tokens; t.Held > t.Used || t.job == nil {
+		if t := j.tokens; t.job == nil && k.looks(t) || t.job != nil && t.Held > t.Used {
 			k.core.waits.at = min(k.core.waits.at, max(t.Looked+policy.TokenWaitMax, k.now))
 		}
 	}
@@ -216,13 +216,10 @@ func (k *caps) watch() {
 // asks for the state of pools that queued tasks wait for.
 func (k *caps) tickPools() {
 	for _, t := range k.pools {
-		// A person may lower the limit of tokens in use, and where the tasks cannot start,
-		// thieves may find free tokens: the node looks, and gives back what it cannot use.
-		want, usable := t.Held, k.usable(t)
-		if !usable {
+		want, looks := t.Held, k.looks(t)
+		if !k.usable(t) {
 			want = t.Used
 		}
-		looks := t.Used > 0 || t.Over > 0 || !usable && k.wanted(t, maxTokens)
 		switch {
 		case t.asking:
 		case t.Owes():
@@ -235,6 +232,13 @@ func (k *caps) tickPools() {
 			k.core.waits.at = min(k.core.waits.at, t.Looked+policy.TokenWaitMax)
 		}
 	}
+}
+
+// looks reports whether the node looks at a pool's record again and again: a person may
+// lower the limit of tokens in use, and where the tasks cannot start, thieves may find free
+// tokens, and the node gives back the tokens that it cannot use.
+func (k *caps) looks(t *tokens) bool {
+	return t.Used > 0 || t.Over > 0 || !k.usable(t) && k.wanted(t, maxTokens)
 }
 
 // wanted reports whether a queued task here could use n tokens of a pool, or the run that

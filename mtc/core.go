@@ -107,6 +107,7 @@ type job struct {
 	gang     record.Gang   // its size; the zero Gang for a process, and if that is not known
 	takes    int32         // its tokens; if that is not known, the least of all tasks
 	least    int32         // the least number of tokens of a task
+	most     int32         // the greatest number
 	gatherAt time.Duration // when the first task, a gang without room here, may gather; 0: not set
 	over     bool          // finished: the node queues no more tasks
 	follow   bool          // clients here follow the job

@@ -14,7 +14,7 @@ import (
 func (c *Core) specify(j *job, s *record.Spec) {
 	j.spec = s
 	j.tokens = c.caps.tokensOf(j)
-	j.least = s.LeastTokens()
+	j.least, j.most = s.TokenBounds()
 	j.next, j.gang, j.takes = s.Room(0), s.Gang, j.least
 	if len(s.Needs) > 0 {
 		j.unknown()
@@ -112,7 +112,8 @@ func (v *victim) gives(j *job) bool {
 }
 
 // stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
-// job are if the thief has tokens, or there may be free tokens. A draining node keeps
+// job are if the thief has tokens for each of them, or there may be free tokens: nodes with
+// tokens for a few of the tasks would pass the others to and fro. A draining node keeps
 // nothing. A thief that does not suit the tasks gets none.
 func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
 	if m.Better && j.ticket.Class >= m.Class || thief != nil && !policy.Suits(j.spec, thief) {
@@ -121,5 +122,5 @@ func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
 	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
 		return false
 	}
-	return !j.spec.Capped() || v.core.drain.on || v.serves(j, m, j.least)
+	return !j.spec.Capped() || v.core.drain.on || j.least == 0 || v.serves(j, m, j.most)
 }

@@ -118,13 +118,15 @@ func (s *Spec) Tokens(n int) int32 {
 	return s.Pool.Each
 }
 
-// LeastTokens is the least number of tokens that a task takes.
-func (s *Spec) LeastTokens() int32 {
-	least := s.Tokens(0)
+// TokenBounds are the least and the greatest number of tokens that a task takes.
+func (s *Spec) TokenBounds() (least, most int32) {
+	least = s.Tokens(0)
+	most = least
 	for i := range s.Needs {
-		least = min(least, s.Tokens(i+1))
+		n := s.Tokens(i + 1)
+		least, most = min(least, n), max(most, n)
 	}
-	return least
+	return least, most
 }
 
 // poolsDiffer reports whether the needs take different amounts of the pool.
