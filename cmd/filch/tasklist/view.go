@@ -297,13 +297,21 @@ func (v *view) describeOne(t *Row, p []byte) error {
 	return nil
 }
 
-// shellWord writes a word as a shell reads it; a word with control characters as $'...'.
+// shellWord writes a word as a shell reads it; a word with control characters as $'...',
+// byte by byte: outside UTF-8 locales, bash does not read \u as a character.
 func shellWord(s string) string {
 	if ui.Clean(s) == s {
 		return workflow.Quote(s)
 	}
-	q := strconv.QuoteToASCII(s)
-	return "$'" + strings.ReplaceAll(q[1:len(q)-1], "'", `\'`) + "'"
+	word := []byte("$'")
+	for i := range len(s) {
+		if s[i] == '\'' {
+			word = append(word, '\\')
+		}
+		q := strconv.QuoteToASCII(s[i : i+1])
+		word = append(word, q[1:len(q)-1]...)
+	}
+	return string(append(word, '\''))
 }
 
 // builtinText is the argument of --builtin for a body.

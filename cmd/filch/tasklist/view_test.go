@@ -1,6 +1,7 @@
 package tasklist
 
 import (
+	"os"
 	"os/exec"
 	"testing"
 
@@ -12,14 +13,18 @@ import (
 
 // A shell reads the words back.
 func TestShellWordsAreReadBack(t *testing.T) {
-	for _, s := range []string{"plain", "", "two words", "it's", "a\nb\tc", "quote ' and \n and \\ and \"", "bell\a\x1b[2J", "bytes\xff\xfe", "right\u202eleft", "größe"} {
+	for _, s := range []string{"plain", "", "two words", "it's", "a\nb\tc", "quote ' and \n and \\ and \"", "bell\a\x1b[2J", "bytes\xff\xfe", "right\u202eleft", "größe", "größe\n1"} {
 		word := shellWord(s)
 		if oneLine(word) != word {
 			t.Errorf("%q is written %q, which a line cannot hold", s, word)
 		}
-		out, err := exec.Command("bash", "-c", "printf %s "+word).Output()
-		if string(out) != s || err != nil {
-			t.Errorf("%q is written %s, and read as %q, %v", s, word, out, err)
+		for _, locale := range []string{"C", "C.UTF-8"} {
+			cmd := exec.Command("bash", "-c", "printf %s "+word)
+			cmd.Env = append(os.Environ(), "LC_ALL="+locale)
+			out, err := cmd.Output()
+			if string(out) != s || err != nil {
+				t.Errorf("%q is written %s, and read as %q, %v in locale %s", s, word, out, err, locale)
+			}
 		}
 	}
 }
