@@ -106,6 +106,10 @@ func (rs *Runners) SetFiles(files *staging.Files, state string) {
 	rs.files, rs.temps, rs.gangs = files, newTemps(rs.in, state), newGangs(rs.in, state)
 }
 
+// Discard moves a folder of the state directory away at once, and removes the folder in
+// the background. The loop calls Discard.
+func (rs *Runners) Discard(dir string) error { return rs.temps.discard(dir) }
+
 // QueueEnd adds the end of a task that never reached a runner; the next turn hands the end
 // to the Node.
 func (rs *Runners) QueueEnd(e launcher.TaskEnd) { rs.unsent = append(rs.unsent, e) }

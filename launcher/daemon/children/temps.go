@@ -2,7 +2,9 @@ package children
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,12 +32,13 @@ const (
 // them. Each launcher has a folder of its own, so that the folders of a killed launcher
 // can be told apart. The loop owns all fields.
 type temps struct {
-	in      *inputs.Queue
-	all     string // of all launchers of this node
-	own     string // of this launcher
-	made    bool
-	busy    bool
-	pending []string
+	in        *inputs.Queue
+	all       string // of all launchers of this node
+	own       string // of this launcher
+	made      bool
+	busy      bool
+	pending   []string
+	discarded int // other folders than temporary ones
 }
 
 func newTemps(in *inputs.Queue, state string) *temps {
@@ -50,13 +53,37 @@ func newTemps(in *inputs.Queue, state string) *temps {
 
 // name is the temporary folder of a task, which the task's runner makes.
 func (t *temps) name(job filch.JobID, index int32, serial uint64) (string, error) {
-	if !t.made {
-		if err := os.MkdirAll(t.own, 0o700); err != nil {
-			return "", filch.Errorf(filch.Unavailable, "cannot make a folder for private TMPDIRs on %s: %s", t.in.Self, err.Error())
-		}
-		t.made = true
+	if err := t.makeOwn(); err != nil {
+		return "", filch.Errorf(filch.Unavailable, "cannot make a folder for private TMPDIRs on %s: %s", t.in.Self, err.Error())
 	}
 	return filepath.Join(t.own, fmt.Sprintf("%d.%d.%d", job, index, serial)), nil
+}
+
+func (t *temps) makeOwn() error {
+	if t.made {
+		return nil
+	}
+	err := os.MkdirAll(t.own, 0o700)
+	t.made = err == nil
+	return err
+}
+
+// discard moves a folder away at once, and removes the folder in the background: the
+// removal of many files takes longer than a caller waits.
+func (t *temps) discard(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := t.makeOwn(); err != nil {
+		return err
+	}
+	t.discarded++
+	away := filepath.Join(t.own, fmt.Sprintf("discarded.%d", t.discarded))
+	if err := os.Rename(dir, away); err != nil {
+		return err
+	}
+	t.remove(away)
+	return nil
 }
 
 // remove removes a folder in the background, one after the other.
@@ -123,6 +150,13 @@ func (w *treeRemoval) remove(parent int, name string, depth int) error {
 	if err != unix.EISDIR && err != unix.EPERM {
 		return &os.PathError{Op: "remove", Path: name, Err: err}
 	}
+	// The owner of a closed folder can neither read nor move the folder: open first.
+	fd, err := openFolder(parent, name)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
 	if depth > tempDepth {
 		w.count++
 		up := fmt.Sprintf(".deep%d.%d", w.begun, w.count)
@@ -132,12 +166,6 @@ func (w *treeRemoval) remove(parent int, name string, depth int) error {
 		w.moved = append(w.moved, up)
 		return nil
 	}
-	fd, err := openFolder(parent, name)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
 	for {
 		if err := w.ctx.Err(); err != nil {
 			return err

@@ -4,16 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/watch"
 )
 
 // A folder is removed with all that a task may leave: links to elsewhere, folders that
 // nobody may write, a path longer than a name may be.
 func TestRemoveTree(t *testing.T) {
-	top := t.TempDir()
+	t.Run("short-names", func(t *testing.T) { testRemoveTree(t, t.TempDir(), "d") })
+	// Some file systems make no folder that is deeper than a path may be long: the one of
+	// a container, for example. A file system in memory does.
+	t.Run("longer-than-a-path", func(t *testing.T) {
+		top, err := os.MkdirTemp("/dev/shm", "tree")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(top); err != nil {
+				t.Error(err)
+			}
+		})
+		testRemoveTree(t, top, strings.Repeat("d", 200))
+	})
+}
+
+func testRemoveTree(t *testing.T, top, name string) {
 	outside := filepath.Join(top, "outside")
 	dir := filepath.Join(top, "own", "7.1.3")
 	must := func(err error) {
@@ -33,11 +54,12 @@ func TestRemoveTree(t *testing.T) {
 	for i := range 2 * tempNames {
 		must(os.WriteFile(filepath.Join(dir, fmt.Sprintf("many\n%d", i)), nil, 0o400))
 	}
-	// Deeper than a path may be long, so step by step.
+	// Possibly deeper than a path may be long, so step by step. On each level is a closed
+	// folder, so that one of these folders is to be moved up.
 	deep, err := os.OpenRoot(dir)
 	must(err)
 	for range 5 * tempDepth {
-		name := strings.Repeat("d", 200)
+		must(deep.Mkdir("shut", 0))
 		must(deep.Mkdir(name, 0o700))
 		next, err := deep.OpenRoot(name)
 		must(err)
@@ -69,5 +91,37 @@ func TestRemoveTree(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "file")); err != nil {
 		t.Errorf("the folder itself is a link, and was followed: %v", err)
+	}
+}
+
+// A folder of many files is away at once, though the removal takes its time; a launcher
+// that ends before has the next one remove the folder.
+func TestDiscardedFolderIsAwayAtOnce(t *testing.T) {
+	state := t.TempDir()
+	in := inputs.New("n1", watch.Discard())
+	defer in.Wait()
+	tm := newTemps(in, state)
+	tm.busy = true // with other folders
+	for i := range 2 {
+		dir := filepath.Join(state, "stage", "7")
+		if err := os.MkdirAll(filepath.Join(dir, "have"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := tm.discard(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || len(tm.pending) != i+1 {
+			t.Fatalf("after discard: got %v and %d folders to be removed", err, len(tm.pending))
+		}
+	}
+	if err := tm.discard(filepath.Join(state, "stage", "7")); err != nil {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+
+	later := newTemps(in, state)
+	later.next()
+	in.Wait()
+	if left, err := os.ReadDir(filepath.Join(state, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }

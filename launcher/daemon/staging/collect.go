@@ -112,19 +112,23 @@ func (g *Files) Sizes(files []wire.StagedFile) []int64 {
 // collectWait bounds the copy of one file.
 const collectWait = 10 * time.Minute
 
-// Forget removes the files of a job unless a task of the job runs here.
+// Forget removes the files of a job unless a task of the job runs here. The removal may
+// end later.
 func (g *Files) Forget(job filch.JobID) error {
-	busy := false
+	var failed error
 	if err := g.in.Ask(inputs.LoopWait, func(*inputs.Turn) {
-		busy = g.gangs.busy(job)
+		busy := g.gangs.busy(job)
 		for _, b := range g.attempts {
 			busy = busy || b.start.Job == job
 		}
-	}); err != nil || busy {
+		if !busy {
+			failed = g.runners.Discard(filepath.Join(g.dir, job.String()))
+		}
+	}); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(g.dir, job.String())); err != nil {
-		return filch.Errorf(filch.Internal, "cannot remove the files of job %d on %s: %s", job, g.in.Self, err.Error())
+	if failed != nil {
+		return filch.Errorf(filch.Internal, "cannot remove the files of job %d on %s: %s", job, g.in.Self, failed.Error())
 	}
 	return nil
 }

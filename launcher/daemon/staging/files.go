@@ -87,8 +87,12 @@ type Nodes interface {
 	Incarnation(n filch.NodeName) uint64
 }
 
-// Runners starts tasks.
-type Runners interface{ Start(s launcher.TaskStart) }
+// Runners starts tasks, and removes folders.
+type Runners interface {
+	Start(s launcher.TaskStart)
+	// Discard moves a folder away at once, and removes the folder in the background.
+	Discard(dir string) error
+}
 
 // Network is the part of the overlay that carries files.
 type Network interface {
