@@ -1,9 +1,13 @@
 package dataplane
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -89,6 +93,105 @@ func TestRestartedOriginKeepsOutput(t *testing.T) {
 	rs.Restore(nil)
 	if err := rs.OnRelay("n2", end); err != nil || len(net.kinds) != 1 || net.kinds[0] != wire.KindOutputSeen {
 		t.Errorf("of a job that has ended: %v, and the answers %v; want OutputSeen", err, net.kinds)
+	}
+}
+
+// link is a stream that keeps what is written.
+type link struct{ sent bytes.Buffer }
+
+func (l *link) Write(b []byte) (int, error) { return l.sent.Write(b) }
+func (l *link) Read([]byte) (int, error)    { return 0, io.EOF }
+func (l *link) Close() error                { return nil }
+
+// kinds are the kinds of the frames written since the last call.
+func (l *link) kinds(t *testing.T, c *wire.Conn) (list []wire.Kind) {
+	t.Helper()
+	if err := c.Drain(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	read := wire.NewConn(struct {
+		io.Reader
+		io.WriteCloser
+	}{&l.sent, l})
+	for {
+		f, err := read.Read()
+		if err != nil {
+			return list
+		}
+		list = append(list, f.Kind)
+	}
+}
+
+// TestOutputWaitsForTheClient shows that the end of a keeper on a restarted origin waits
+// for the client, which takes the output: the keeper must not leave with the output.
+func TestOutputWaitsForTheClient(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after func(rs *Routes, c *Client, output func())
+		want  []wire.Kind // to the client
+	}{
+		{"client-comes", func(rs *Routes, c *Client, output func()) {
+			rs.Reattach(9, c, nil)
+			output()
+		}, []wire.Kind{wire.KindOutput}},
+		{"client-comes-and-goes", func(rs *Routes, c *Client, _ func()) {
+			c.Job.Store(9)
+			rs.Reattach(9, c, nil)
+			rs.Unbind(c)
+		}, nil},
+		{"no-client", func(rs *Routes, _ *Client, output func()) {
+			output()
+			for range maxHeld + 1 {
+				rs.Retry()
+			}
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rs := New(inputs.New("n1", watch.Discard()), testInstance, t.TempDir())
+			rs.Connect(nowhere{})
+			l := launcher.Launch{Ident: filch.Ident{Instance: testInstance, Job: 9, Attempt: 1}, Origin: "n1", Nodes: []launcher.NodeRanks{{Node: "n1"}}}
+			var toKeeper, toClient link
+			k, client := &Keeper{Conn: wire.NewConn(&toKeeper)}, &Client{}
+			client.Attach(&toClient)
+			rs.Learn(&l, 0)
+			rs.Attach(k, &launcher.Start{Launch: l})
+			output := func() {
+				text := []byte("still here\n")
+				for _, f := range []wire.Frame{
+					{Kind: wire.KindOutput, Body: append(wire.Output{Stream: 1, Data: text}.Head(nil), text...)},
+					{Kind: wire.KindOutputEnd, Body: wire.Place{Offset: uint64(len(text))}.Encode()},
+				} {
+					if err := k.OnFrame(f); err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.Flush()
+			}
+			output()
+			if kinds := toKeeper.kinds(t, k.Conn); len(kinds) > 0 {
+				t.Errorf("without a client the keeper was sent %v", kinds)
+			}
+			done := 0
+			if !k.Hold(func() { done++ }) {
+				t.Fatal("the keeper was let go with the output")
+			}
+			rs.Retry()
+			if done > 0 {
+				t.Fatal("the keeper was let go before the client came")
+			}
+			c.after(rs, client, output)
+			if done != 1 {
+				t.Errorf("the keeper was let go %d times, want 1", done)
+			}
+			if got := toClient.kinds(t, client.Conn); !slices.Equal(got, c.want) {
+				t.Errorf("the client was sent %v, want %v", got, c.want)
+			}
+			if k.Hold(func() {}) {
+				t.Error("the end was held again")
+			}
+			rs.Detach(l.Ident, k)
+			rs.End(9)
+		})
 	}
 }
 

@@ -184,20 +184,31 @@ func (r *route) credit(index int32, offset uint64, now bool) {
 }
 
 // onOutputEnd answers a node that has sent its last byte: the keeper may leave when the
-// origin has all output; otherwise the origin asks for the rest.
+// origin has all output; otherwise the origin asks for the rest. While the client is
+// missing, the origin asks for nothing: the client's return does.
 func (r *route) onOutputEnd(end wire.Place) error {
 	r.mu.Lock()
 	if int(end.Index) >= len(r.in) {
 		r.mu.Unlock()
 		return r.unknownIndex(end.Index)
 	}
-	seen := r.in[end.Index].seen
-	r.mu.Unlock()
-	if seen < end.Offset {
-		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
-		return nil
+	own := r.nodes[end.Index] == r.plane.in.Self // settle tells the keeper here when to leave
+	if own {
+		r.out.end = end.Offset + 1
 	}
-	if r.nodes[end.Index] != r.plane.in.Self { // settle tells the keeper here when to leave
+	seen := r.in[end.Index].seen
+	nobody := r.client == nil && r.sink == nil && r.taker == nil && !r.gone
+	if seen < end.Offset && nobody {
+		r.missed = true
+	}
+	r.mu.Unlock()
+	switch {
+	case seen < end.Offset && nobody:
+	case seen < end.Offset:
+		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
+	case own:
+		r.release()
+	default:
 		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
 	}
 	return nil
@@ -259,6 +270,9 @@ func (r *route) resendAll() {
 
 // retry repeats frames that were not sent, or may have been lost on the way.
 func (r *route) retry() {
+	if r.heldTooLong() {
+		return
+	}
 	if r.origin != r.plane.in.Self && !r.kept {
 		r.retryOut()
 		return
@@ -287,8 +301,25 @@ func (r *route) retry() {
 }
 
 // maxHeld is how many beats the end of a keeper waits until the output is taken:
-// slightly longer than a node may be silent before others declare it dead.
+// slightly longer than a node may be silent before others declare it dead, and longer
+// than an origin waits for the client after a restart.
 const maxHeld = 8
+
+// heldTooLong counts a beat of a keeper's end that is held back, and passes the end on
+// after too many.
+func (r *route) heldTooLong() bool {
+	r.mu.Lock()
+	if r.out.done != nil {
+		r.out.late++
+	}
+	late := r.out.done != nil && r.out.late > maxHeld
+	r.mu.Unlock()
+	if late {
+		r.plane.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
+		r.release()
+	}
+	return late
+}
 
 // retryOut has the keeper repeat output that this node could not pass on, and asks the
 // origin again whether the origin has all output.
@@ -300,17 +331,8 @@ func (r *route) retryOut() {
 		end = 0
 	}
 	r.out.stalled = false
-	if r.out.done != nil {
-		r.out.late++
-	}
-	late := r.out.late > maxHeld
 	r.mu.Unlock()
 	if index == NotHere {
-		return
-	}
-	if late {
-		r.plane.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
-		r.release()
 		return
 	}
 	switch {

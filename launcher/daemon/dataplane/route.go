@@ -33,7 +33,7 @@ type route struct {
 	ended   bool
 	in      []nodeStreams // on the origin: by index of node
 	granted uint64        // stdin that the client may send
-	out     outlet        // on other nodes
+	out     outlet        // of this node's keeper
 }
 
 // nodeStreams is the origin's knowledge of the streams of one node.
@@ -46,7 +46,7 @@ type nodeStreams struct {
 	pieces   int    // taken since the last credit
 }
 
-// outlet is the knowledge that a node other than the origin has of its own output.
+// outlet is the knowledge that a node has of its own output, which the origin takes.
 type outlet struct {
 	end     uint64 // offset of the last byte, from the keeper, +1; 0 unknown
 	seen    bool   // the origin has all output
@@ -197,16 +197,19 @@ func (r *route) onNodeFrame(from filch.NodeName, in wire.Relay) error {
 	return nil
 }
 
-// hold keeps the end of this node's keeper back until the origin has all of its output;
-// output and ends go over different streams. hold reports false when no output is
-// missing.
+// hold keeps the end of this node's keeper back until the origin has all of its output:
+// output and ends go over different streams, and on a restarted origin, the client may
+// come back later than the end. hold reports false when no output is missing.
 func (r *route) hold(done func()) bool {
-	if r.origin == r.plane.in.Self || r.kept {
+	if r.kept {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.out.seen || r.out.end <= 1 {
+		return false
+	}
+	if r.origin == r.plane.in.Self && (r.gone || r.in[r.index].seen >= r.out.end-1) {
 		return false
 	}
 	r.out.done = done

@@ -187,13 +187,17 @@ func (rs *Routes) Unbind(c *Client) {
 		return
 	}
 	r.mu.Lock()
-	if r.client == c {
+	gone := r.client == c
+	if gone {
 		r.client = nil
 		r.gone = true
 	}
 	idle := r.ended && r.keeper == nil
 	r.mu.Unlock()
 	rs.mu.Unlock()
+	if gone && r.origin == rs.in.Self {
+		r.release() // nobody will take the output
+	}
 	if idle {
 		rs.drop(j, r)
 	}
