@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +39,9 @@ const scriptInstance = "script"
 
 // scriptsAtOnce is how many scripts with an instance of their own run at once.
 const scriptsAtOnce = "3"
+
+// scriptMax ends a script that hangs. The longest takes half a minute.
+const scriptMax = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -143,8 +145,14 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Parallel()
-	p := scriptParams(t, func(name string) bool { return strings.HasPrefix(name, "up-") })
-	testscript.Run(t, p)
+	for _, file := range scripts(t) {
+		if name := scriptName(file); strings.HasPrefix(name, "up-") {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				runScript(t, file)
+			})
+		}
+	}
 }
 
 // TestSharedScripts runs the scripts that use the shared instance.
@@ -153,32 +161,39 @@ func TestSharedScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Parallel()
-	p := scriptParams(t, func(name string) bool { return !strings.HasPrefix(name, "up-") })
-	testscript.RunT(inTurn{t}, p)
+	for _, file := range scripts(t) {
+		if name := scriptName(file); !strings.HasPrefix(name, "up-") {
+			t.Run(name, func(t *testing.T) { runScript(t, file) })
+		}
+	}
 }
 
-// inTurn is a test whose scripts run one after the other.
-type inTurn struct{ *testing.T }
-
-func (inTurn) Parallel()     {}
-func (inTurn) Verbose() bool { return testing.Verbose() }
-func (i inTurn) Run(name string, f func(testscript.T)) {
-	i.T.Run(name, func(t *testing.T) { f(inTurn{t}) })
-}
-
-// scriptParams are for the scripts whose names are wanted.
-func scriptParams(t *testing.T, wanted func(name string) bool) testscript.Params {
+func scripts(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := slices.DeleteFunc(all, func(path string) bool { return !wanted(filepath.Base(path)) })
-	return testscript.Params{
-		Files:               files,
-		RequireUniqueNames:  true,
+	return all
+}
+
+func scriptName(file string) string { return strings.TrimSuffix(filepath.Base(file), ".txtar") }
+
+// inPlace is a test that runs one script itself, without a subtest.
+type inPlace struct{ *testing.T }
+
+func (inPlace) Parallel()                            {}
+func (inPlace) Verbose() bool                        { return testing.Verbose() }
+func (p inPlace) Run(_ string, f func(testscript.T)) { f(p) }
+
+// runScript runs a script, which has its own deadline: a script that hangs shows its
+// last command, and on a slow machine fails no other script.
+func runScript(t *testing.T, file string) {
+	t.Helper()
+	testscript.RunT(inPlace{t}, testscript.Params{
+		Files:               []string{file},
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(4 * time.Minute),
+		Deadline:            time.Now().Add(scriptMax),
 		Setup: func(e *testscript.Env) error {
 			e.Vars = append(e.Vars, shared.env()...)
 			e.Setenv("TMPDIR", e.WorkDir)
@@ -199,7 +214,7 @@ func scriptParams(t *testing.T, wanted func(name string) bool) testscript.Params
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": codeCmd},
-	}
+	})
 }
 
 // takeDown stops what a script that failed has left running.
