@@ -84,6 +84,33 @@ func TestPoolOfADeadNode(t *testing.T) {
 	}
 }
 
+// TestPoolOfNodesCalledDead: nodes that others called dead by mistake, with the same
+// incarnation, number their next requests after their entries in the record. Without that,
+// the record ignores the nodes, and their tasks wait without an end.
+func TestPoolOfNodesCalledDead(t *testing.T) {
+	r := newRig(t, 2, 2, policy.Policy{})
+	r.pool("license", 3)
+	spec := record.Spec{Pool: record.Pool{Name: "license", Each: 1}}
+	r.submit(0, Submission{Job: 1, Total: 12, Spec: spec})
+	r.run(1, time.Minute)
+	r.idle(time.Minute) // the nodes give their tokens back
+	key := record.KeyPool("license")
+	c, err := record.DecodeCap(r.records[key])
+	if err != nil || len(c.Holders) != 2 || c.Free() != 3 {
+		t.Fatalf("got %+v, %v, want the entries of 2 nodes and 3 free tokens", c, err)
+	}
+	for _, h := range c.Holders {
+		op := record.CapOp{Limit: c.Limit, Owner: h.Owner, Deed: record.CapLose}
+		if r.records[key], _, err = record.Merges()[record.RecordCap](r.records[key], op.Encode()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.submit(0, Submission{Job: 2, Total: 12, Spec: spec})
+	if j := r.run(2, time.Minute); j.Tally().OK != 12 {
+		t.Errorf("%+v", j.Tally())
+	}
+}
+
 // TestPoolAfterAPause: nodes that gave their tokens back take part again in a later bag.
 func TestPoolAfterAPause(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
