@@ -17,11 +17,11 @@ type Frame struct {
 
 // Payload encodes a frame for a link that keeps the borders of messages.
 func Payload(k Kind, req uint32, parts ...[]byte) ([]byte, error) {
-	return AppendPayload(nil, k, req, parts...)
+	return appendPayload(nil, k, req, parts...)
 }
 
-// AppendPayload is Payload, appending to b.
-func AppendPayload(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
+// appendPayload is Payload, appending to b.
+func appendPayload(b []byte, k Kind, req uint32, parts ...[]byte) ([]byte, error) {
 	n, err := bodyLen(k, parts)
 	if err != nil {
 		return b, err
@@ -42,7 +42,7 @@ var payloads = sync.Pool{New: func() any { return new([]byte) }}
 // keeps no part of the frame.
 func SendPayload(send func([]byte) error, k Kind, req uint32, parts ...[]byte) error {
 	b := payloads.Get().(*[]byte)
-	p, err := AppendPayload((*b)[:0], k, req, parts...)
+	p, err := appendPayload((*b)[:0], k, req, parts...)
 	if err == nil {
 		err = send(p)
 	}
