@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 )
@@ -36,6 +35,14 @@ type spoolPart struct {
 	file   *os.File // nil as long as memory suffices
 	onDisk int64    // bytes in file
 	data   [2]int64 // bytes of output, by stream
+	chunks []spoolChunk
+	before [2]int64 // bytes of output on the disk, by stream
+}
+
+// spoolChunk is a row of pieces that went to the file together.
+type spoolChunk struct {
+	at   int64    // place in the file
+	data [2]int64 // bytes of output before the chunk, by stream
 }
 
 // NewSpool makes an empty Spool whose files are in dir.
@@ -76,12 +83,8 @@ func (s *Spool) Drain(f func(Printed) error) error {
 // number.
 func (s *Spool) each(f func(Printed) error) (err error) {
 	lost := s.lost
-	order := []int{0}
-	if s.last > 0 {
-		order = append(order, 3-s.last, s.last)
-	}
-	for i, k := range order {
-		err = errors.Join(err, s.parts[k].each(func(p Printed) error {
+	for i, k := range s.order() {
+		err = errors.Join(err, s.parts[k].each(0, func(p Printed) error {
 			if i > 0 {
 				p.Lost, lost[p.Stream-1] = lost[p.Stream-1], 0
 			}
@@ -108,29 +111,51 @@ func (s *Spool) Since(at [2]int64, limit int) (pieces []Printed, next [2]int64, 
 	if next == ends {
 		return nil, next, false
 	}
-	var place [2]int64 // of the next piece
-	_ = s.each(func(p Printed) error {
-		k := p.Stream - 1
-		place[k] += p.Lost
-		begin := place[k]
-		place[k] += int64(len(p.Data))
-		switch skip := next[k] - begin; {
-		case place[k] <= next[k]:
-			return nil
-		case limit <= 0:
-			more = true
-			return nil
-		case skip >= 0:
-			p.Data, p.Lost = p.Data[skip:], 0
-		default:
-			p.Lost = -skip
+	var begin [2]int64 // of the part, in the streams
+	for i, k := range s.order() {
+		if i == 1 {
+			begin[0], begin[1] = begin[0]+s.lost[0], begin[1]+s.lost[1]
 		}
-		pieces = append(pieces, p)
-		limit -= len(p.Data)
-		next[k] = place[k]
-		return nil
-	})
+		part := &s.parts[k]
+		place := part.seek([2]int64{next[0] - begin[0], next[1] - begin[1]})
+		place.data[0], place.data[1] = place.data[0]+begin[0], place.data[1]+begin[1]
+		_ = part.each(place.at, func(p Printed) error {
+			k := p.Stream - 1
+			first := place.data[k]
+			place.data[k] += int64(len(p.Data))
+			switch skip := next[k] - first; {
+			case place.data[k] <= next[k]:
+				return nil
+			case limit <= 0:
+				more = true
+				return errEnough
+			case skip >= 0:
+				p.Data, p.Lost = p.Data[skip:], 0
+			default:
+				p.Lost = -skip
+			}
+			pieces = append(pieces, p)
+			limit -= len(p.Data)
+			next[k] = place.data[k]
+			return nil
+		})
+		if more {
+			break
+		}
+		begin[0], begin[1] = begin[0]+part.data[0], begin[1]+part.data[1]
+	}
 	return pieces, next, more
+}
+
+// errEnough ends [spoolPart.each].
+var errEnough = errors.New("enough")
+
+// order lists the parts, the oldest first.
+func (s *Spool) order() []int {
+	if s.last == 0 {
+		return []int{0}
+	}
+	return []int{0, 3 - s.last, s.last}
 }
 
 // Lost returns the number of dropped bytes.
@@ -180,39 +205,62 @@ func (p *spoolPart) flush(dir string) error {
 	if _, err := p.file.WriteAt(p.memory, p.onDisk); err != nil {
 		return err
 	}
-	p.onDisk += int64(len(p.memory))
+	p.chunks = append(p.chunks, spoolChunk{p.onDisk, p.before})
+	p.onDisk, p.before = p.onDisk+int64(len(p.memory)), p.data
 	p.memory = p.memory[:0]
 	return nil
 }
 
-// each calls f with the pieces; pieces of one stream of a rank that follow each other come
-// as one.
-func (p *spoolPart) each(f func(Printed) error) error {
-	all := make([]byte, p.onDisk, p.onDisk+int64(len(p.memory)))
-	if p.file != nil {
-		if _, err := io.ReadFull(io.NewSectionReader(p.file, 0, p.onDisk), all); err != nil {
+// seek returns the last chunk that begins at a place of both streams or before; the pieces
+// in memory are the last chunk.
+func (p *spoolPart) seek(place [2]int64) spoolChunk {
+	last := spoolChunk{p.onDisk, p.before}
+	for i := len(p.chunks) - 1; i >= 0 && (last.data[0] > max(place[0], 0) || last.data[1] > max(place[1], 0)); i-- {
+		last = p.chunks[i]
+	}
+	return last
+}
+
+// each calls f with the pieces from the chunk at a place of the file on, until f returns an
+// error; pieces of one stream of a rank that follow each other come as one.
+func (p *spoolPart) each(at int64, f func(Printed) error) error {
+	var next Printed
+	add := func(all []byte) error {
+		for len(all) >= spoolHeader {
+			rank, n, stream := int32(binary.BigEndian.Uint32(all))+1, int(binary.BigEndian.Uint32(all[4:])), all[8]
+			data := all[spoolHeader : spoolHeader+n]
+			all = all[spoolHeader+n:]
+			if next.Rank == rank && next.Stream == stream {
+				next.Data = append(next.Data, data...)
+				continue
+			}
+			if next.Rank > 0 {
+				if err := f(next); err != nil {
+					return err
+				}
+			}
+			next = Printed{Rank: rank, Stream: stream, Data: append([]byte(nil), data...)}
+		}
+		return nil
+	}
+	for i, c := range p.chunks {
+		if c.at < at {
+			continue
+		}
+		end := p.onDisk
+		if i+1 < len(p.chunks) {
+			end = p.chunks[i+1].at
+		}
+		b := make([]byte, end-c.at)
+		if _, err := p.file.ReadAt(b, c.at); err != nil {
+			return err
+		}
+		if err := add(b); err != nil {
 			return err
 		}
 	}
-	all = append(all, p.memory...)
-	var next Printed
-	for len(all) >= spoolHeader {
-		rank, n, stream := int32(binary.BigEndian.Uint32(all))+1, int(binary.BigEndian.Uint32(all[4:])), all[8]
-		data := all[spoolHeader : spoolHeader+n]
-		all = all[spoolHeader+n:]
-		if next.Rank == rank && next.Stream == stream {
-			next.Data = append(next.Data, data...)
-			continue
-		}
-		if next.Rank > 0 {
-			if err := f(next); err != nil {
-				return err
-			}
-		}
-		next = Printed{Rank: rank, Stream: stream, Data: append([]byte(nil), data...)}
-	}
-	if next.Rank == 0 {
-		return nil
+	if err := add(p.memory); err != nil || next.Rank == 0 {
+		return err
 	}
 	return f(next)
 }

@@ -3,6 +3,7 @@ package output_test
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher/output"
@@ -93,6 +94,29 @@ func TestSpoolSince(t *testing.T) {
 		if got[i].String() != want[i].String() {
 			t.Errorf("stream %d: got %d bytes, want %d", i+1, got[i].Len(), want[i].Len())
 		}
+	}
+}
+
+// TestSpoolSinceReadsTheEnd shows that a follower of a gang that has printed much costs the
+// new output alone: the spool reads nothing of the output before.
+func TestSpoolSinceReadsTheEnd(t *testing.T) {
+	s := output.NewSpool(t.TempDir())
+	var want [2]int64
+	for i := range 6 << 10 {
+		data := bytes.Repeat([]byte{'x'}, 1<<10)
+		s.Add(int32(i%4), uint8(1+i%2), data)
+		want[i%2] += int64(len(data))
+	}
+	at := [2]int64{want[0] - 10, want[1]}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	pieces, next, more := s.Since(at, 1<<20)
+	runtime.ReadMemStats(&after)
+	if len(pieces) != 1 || len(pieces[0].Data) != 10 || next != want || more {
+		t.Errorf("got %d pieces up to %v, more %t; want the last 10 bytes, up to %v", len(pieces), next, more, want)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("the look at 10 new bytes of %d took %d bytes of memory", want[0]+want[1], n)
 	}
 }
 
