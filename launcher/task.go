@@ -75,6 +75,14 @@ type OrderExtra struct {
 	Stage  *Stage       `json:"stage,omitempty"` // files of a bag's tasks; nil none
 
 	Gang *GangOrder `json:"gang,omitempty"` // nil: each task is one process
+	Warn *TaskWarn  `json:"warn,omitempty"` // nil: no signal
+}
+
+// TaskWarn is a signal for a task with a time limit, so long before the limit.
+type TaskWarn struct {
+	Signal int32         `json:"signal"`
+	Before time.Duration `json:"before"`
+	First  bool          `json:"first,omitempty"` // only for the first process of the task
 }
 
 // TasksBefore counts the tasks of a workflow that were done in an earlier job and the jobs
@@ -151,6 +159,7 @@ type TaskStart struct {
 	Limit   time.Duration // from its start to TERM, 0 none
 	Streams *Streams      // nil: the order's
 	Tmp     string        // a folder to make, as the task's TMPDIR; "" none
+	Warn    TaskWarn      // the zero value: no signal
 }
 
 // TaskEnd is the end of an attempt of a task, or the reason why the attempt could not

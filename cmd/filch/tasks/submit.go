@@ -120,6 +120,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	f.declareHooks(p)
 	p.BoolVar(&f.slurm, "slurm-env", false, "give the tasks SLURM_* variables, as sbatch does; on for a script with #SBATCH lines")
 	f.declareStage(p)
+	p.StringVar(&f.signal, "signal", "", "send the processes of a task `SIG[@TIME]`, so long before the time limit: 60 or 60s, 10m, M:S (default 60s); B:SIG: only its first process")
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
@@ -357,6 +358,9 @@ func (f *submitFlags) body(sp *record.Spec, o *launcher.TaskOrder, around spec.C
 		}
 	}
 	extra, err := f.extra(nil)
+	if err == nil {
+		extra, err = f.warning(extra, sp.Limit)
+	}
 	if err == nil && f.slurm {
 		extra, err = f.slurmExtra(o, extra, around)
 	}

@@ -111,12 +111,20 @@ func (t *taskFiles) check(p filePattern) error {
 		return err
 	case t.bag == nil:
 		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: the tasks have no values (values follow :::)", p.option, p.text).
-			WithHint("%s stands for the number of a task, as in out.%s", "%t", "%t")
+			WithHint("%s stands for the number of a task, as in out.%[1]s", t.number())
 	case strings.Contains(p.text, "{%}"):
-		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: {%%} is known only when a task starts", p.option, p.text).WithHint("use {#} or %s", "%t")
+		return filch.Errorf(filch.Invalid, "cannot fill in %s %s: {%%} is known only when a task starts", p.option, p.text).WithHint("use {#} or %s", t.number())
 	}
 	_, err := t.fill(p.text, 0)
 	return err
+}
+
+// number is the conversion that stands for the number of a task.
+func (t *taskFiles) number() string {
+	if t.gangs { // %t is the rank
+		return "%a"
+	}
+	return "%t"
 }
 
 // distinct refuses a file name that two tasks would share.
@@ -126,7 +134,7 @@ func (t *taskFiles) distinct(p filePattern) error {
 		return nil
 	}
 	if t.bag == nil || !workflow.HasPlaces(p.text) {
-		return filch.Errorf(filch.Invalid, "%s %s is the same file for all tasks: each task would overwrite the output of the others", p.option, p.text).WithHint(distinctHint, "%t")
+		return filch.Errorf(filch.Invalid, "%s %s is the same file for all tasks: each task would overwrite the output of the others", p.option, p.text).WithHint(distinctHint, t.number())
 	}
 	type named struct {
 		hash uint64

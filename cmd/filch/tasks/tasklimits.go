@@ -3,12 +3,14 @@ package tasks
 import (
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -19,6 +21,7 @@ import (
 type needFlags struct {
 	cpus             int32
 	mem, gpus, limit string
+	signal           string // before the limit
 	where            whereFlags
 }
 
@@ -175,4 +178,26 @@ func ofOption(name string, err error) error {
 		e.Hint = told.Hint
 	}
 	return e
+}
+
+// warning adds the signal before the time limit to the extra of an order, which may be nil.
+func (f *submitFlags) warning(extra *launcher.OrderExtra, limit time.Duration) (*launcher.OrderExtra, error) {
+	switch {
+	case f.signal == "":
+		return extra, nil
+	case f.worker || f.builtin != "":
+		return nil, filch.Errorf(filch.Invalid, "--signal is for tasks that run a command each, and goes neither with --worker nor with --builtin")
+	case limit == 0 && f.fromJSON == "":
+		return nil, filch.Errorf(filch.Invalid, "--signal needs a time limit").WithHint("add -t MINUTES")
+	}
+	sig, before, err := spec.Warning(f.signal)
+	if err != nil {
+		return nil, ofOption("signal", err)
+	}
+	if extra == nil {
+		extra = &launcher.OrderExtra{}
+	}
+	to, _, prefixed := strings.Cut(f.signal, ":")
+	extra.Warn = &launcher.TaskWarn{Signal: sig, Before: before, First: prefixed && strings.ContainsAny(to, "Bb")}
+	return extra, nil
 }

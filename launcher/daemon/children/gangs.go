@@ -206,6 +206,7 @@ func gangRequest(o *order, need record.Need, m *made) (*launcher.Request, error)
 		r.Shape.Only, r.Shape.Exclude, r.Shape.Labels = n.Only, n.Exclude, n.Labels
 	}
 	r.Policy.TimeLimit, r.Policy.KillWait = s.Limit, cmp.Or(o.KillWait, launcher.TaskGrace)
+	r.Policy.WarnSig, r.Policy.WarnTime = s.Warn.Signal, s.Warn.Before
 	r.Policy.KillOnBad = true
 	return r, nil
 }

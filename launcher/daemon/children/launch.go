@@ -87,6 +87,9 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (made, error) {
 			return made{}, awayFrom(l)
 		}
 	}
+	if extra.Warn != nil {
+		s.Warn = *extra.Warn
+	}
 	indexed := len(p) == 0 // the task has an index of an array
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		indexed, s.Number, p = true, int32(binary.BigEndian.Uint32(p[1:])), p[5:]

@@ -71,6 +71,7 @@ type task struct {
 	cgroup *proc.Cgroup // nil: no memory limit
 	worker *worker      // the worker with the task; nil: the task is a process of its own
 	limit  *proc.Timer
+	warn   *proc.Timer // before the limit
 	killer *proc.Timer
 	killAt time.Time
 	late   bool // the time limit has run out
@@ -117,6 +118,16 @@ func (r *runner) running(t *task) {
 			t.limit, t.late = nil, true
 			r.stop(t, unix.SIGTERM, t.order.what.KillWait)
 		})
+		if w := t.start.Warn; w.Signal > 0 {
+			t.warn = r.poll.After(max(t.start.Limit-w.Before, 0), func() {
+				t.warn = nil
+				t.each(func(pid int) {
+					if !w.First || pid == t.pid {
+						unix.Kill(pid, unix.Signal(w.Signal))
+					}
+				})
+			})
+		}
 	}
 	if t.worker != nil {
 		return
@@ -296,6 +307,7 @@ func (r *runner) ended(t *task) {
 // worker.
 func (r *runner) over(t *task, e launcher.TaskEnd, straggler bool) {
 	r.poll.Stop(t.limit)
+	r.poll.Stop(t.warn)
 	r.poll.Stop(t.killer)
 	delete(r.tasks, t.start.Serial)
 	keep := t.order.what.Keep == launcher.KeepAll || t.order.what.Keep == launcher.KeepFailed && e.Kind != launcher.CauseNone
