@@ -144,6 +144,9 @@ func (a Amounts) Under(b Amounts) Amounts {
 	return a.plus(b, 1)
 }
 
+// Plus is a and b together.
+func (a Amounts) Plus(b Amounts) Amounts { return a.plus(b, 1) }
+
 // plus is a and n times b.
 func (a Amounts) plus(b Amounts, n int64) Amounts {
 	if b == "" || n == 0 {

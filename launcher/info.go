@@ -108,6 +108,26 @@ type Explanation struct {
 	Behind   []int32     `json:"behind,omitempty"`   // tasks for which this task waits
 	// Jobs with the slots that the job lacks, most slots first; at most MaxHolders.
 	Holders []HolderInfo `json:"holders,omitempty"`
+	// What a task takes of the resources of its node that have names, and the nodes that
+	// have too little free of one; at most MaxPlaces.
+	Takes filch.Amounts `json:"takes,omitempty"`
+	Lacks []Lack        `json:"lacks,omitempty"`
+}
+
+// Lack is a node that has too little free of a resource for a task.
+type Lack struct {
+	Node     filch.NodeName `json:"node"`
+	Resource string         `json:"resource"`
+	Want     int64          `json:"want"`
+	Free     int64          `json:"free"`
+	Of       int64          `json:"of"`
+	Holders  []LackHolder   `json:"holders,omitempty"`
+}
+
+// LackHolder is a job that has some of a resource.
+type LackHolder struct {
+	Job filch.JobID `json:"id"`
+	Has int64       `json:"has"`
 }
 
 // MaxHolders bounds the jobs in an [Explanation].
@@ -129,11 +149,14 @@ type Holder struct {
 	Gathers bool        `json:"gathers,omitempty"` // the job does not run yet: it gathers more slots
 	// Seconds until time limits end all of these tasks, or the run; 0: no limit, or unknown.
 	Left float64 `json:"left,omitempty"`
+	// What the job has of resources with names.
+	Named filch.Amounts `json:"resources,omitempty"`
 }
 
 // Add adds more slots of the same job.
 func (h *Holder) Add(more *Holder) {
 	h.Slots, h.Tasks, h.Gathers = h.Slots+more.Slots, h.Tasks+more.Tasks, h.Gathers || more.Gathers
+	h.Named = h.Named.Plus(more.Named)
 	if h.Left > 0 && more.Left > 0 {
 		h.Left = max(h.Left, more.Left)
 	} else {

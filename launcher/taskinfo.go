@@ -136,6 +136,11 @@ type TasksHere struct {
 	PoolEach int32  `json:"pool_each,omitempty"`
 	PoolFree int32  `json:"pool_free,omitempty"`
 	Suited   int    `json:"suited,omitempty"`
+	// What a task takes of the resources of its node that have names.
+	Named filch.Amounts `json:"named,omitempty"`
+	// An older job whose tasks find no room on this node: younger tasks that are here wait
+	// behind it, or for another node. 0: none.
+	After filch.JobID `json:"after,omitempty"`
 }
 
 // MaxBehind bounds the tasks that a waiting [Task] names.

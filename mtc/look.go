@@ -62,6 +62,15 @@ func (l Look) HasSlots(run uint64) (has, gathers bool) {
 	return r != nil && r.stage == launched, r != nil && r.stage == gathering
 }
 
+// First is the job whose next task finds no room on this node beside the running tasks:
+// younger tasks do not overtake it here. 0: none.
+func (l Look) First() filch.JobID {
+	if j := l.core.exec.stuck.job; j != nil {
+		return j.id
+	}
+	return 0
+}
+
 // Started describes a start.
 type Started struct {
 	Began   time.Duration

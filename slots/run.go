@@ -200,6 +200,7 @@ func (l *Ledger) Reborn(now time.Duration, incarnation uint64) {
 type Holder struct {
 	Job   filch.JobID
 	Slots int32
+	Named filch.Amounts
 	State State
 }
 
@@ -215,7 +216,7 @@ func (a *Ask) job() filch.JobID {
 func (l *Ledger) Holders() (all []Holder) {
 	for _, c := range l.holds {
 		if c.room.Slots > 0 {
-			all = append(all, Holder{c.ask.job(), c.room.Slots, c.state})
+			all = append(all, Holder{c.ask.job(), c.room.Slots, c.room.Named, c.state})
 		}
 	}
 	return all

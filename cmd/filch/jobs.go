@@ -389,6 +389,9 @@ func printExplanation(e *launcher.Explanation) error {
 	if e.Text != "" {
 		ui.Printf("%s\n", ui.Clean(e.Text))
 	}
+	for i := range e.Lacks {
+		ui.Printf("%s\n", ui.Clean(lackLine(&e.Lacks[i])))
+	}
 	for i := range e.Holders {
 		ui.Printf("%s\n", ui.Clean(holderLine(e, &e.Holders[i])))
 	}
@@ -407,6 +410,17 @@ func printExplanation(e *launcher.Explanation) error {
 		t.Add(string(p.Node), fmt.Sprint(p.Held), fmt.Sprint(p.Want), fmt.Sprint(p.Free), holder)
 	}
 	return t.Print()
+}
+
+// lackLine describes a node that has too little free of a resource.
+func lackLine(l *launcher.Lack) string {
+	text := fmt.Sprintf("%s has %d of %d %s free, and a task takes %d", l.Node, l.Free, l.Of, l.Resource, l.Want)
+	sep := ":"
+	for _, h := range l.Holders {
+		text += fmt.Sprintf("%s job %d has %d", sep, h.Job, h.Has)
+		sep = ","
+	}
+	return text
 }
 
 // holderLine describes a job with slots that another job waits for.

@@ -49,6 +49,7 @@ func (n *Node) Holders(now time.Duration) []launcher.Holder {
 			all = append(all, launcher.Holder{Job: h.Job, Gathers: true})
 		}
 		all[i].Slots += h.Slots
+		all[i].Named = all[i].Named.Plus(h.Named)
 		all[i].Gathers = all[i].Gathers && h.State == slots.Held
 	}
 	slices.SortFunc(all, func(a, b launcher.Holder) int { return cmp.Compare(a.Job, b.Job) })

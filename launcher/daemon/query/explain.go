@@ -132,6 +132,7 @@ func (ex explainer) findHolders(x *launcher.Explanation) {
 			return !slices.ContainsFunc(x.Places, func(p launcher.Place) bool { return p.Node == n.Node })
 		})
 	}
+	x.Lacks = lacks(nodes, x.Takes)
 	all := sumHolders(nodes, x.Job)
 	x.Holders = all[:min(len(all), launcher.MaxHolders)]
 	var wg sync.WaitGroup
@@ -144,6 +145,27 @@ func (ex explainer) findHolders(x *launcher.Explanation) {
 			setHolder(&x.Places[i], nodes[k].Holders, x.Job)
 		}
 	}
+}
+
+// lacks lists the nodes that have a resource, and too little of it free for a task.
+func lacks(nodes []wire.NodeInfo, takes filch.Amounts) (list []launcher.Lack) {
+	for _, name := range takes.Names() {
+		want := takes.Of(name)
+		for i := range nodes {
+			n := &nodes[i]
+			l := launcher.Lack{Node: n.Node, Resource: name, Want: want, Free: n.NamedFree.Of(name), Of: n.Named.Of(name)}
+			if l.Of < want || l.Free >= want || len(list) >= launcher.MaxPlaces {
+				continue
+			}
+			for _, h := range n.Holders {
+				if has := h.Named.Of(name); has > 0 {
+					l.Holders = append(l.Holders, launcher.LackHolder{Job: h.Job, Has: has})
+				}
+			}
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // describe adds the name of a job with slots and, of a run, the time until the run ends.

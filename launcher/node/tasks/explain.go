@@ -46,6 +46,12 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	if v.Pool != "" && (s.Pool == "" || v.Ready > 0) {
 		s.Pool, s.PoolEach, s.PoolFree = v.Pool, v.PoolEach, v.PoolFree
 	}
+	if s.Named == "" {
+		s.Named = v.Named
+	}
+	if v.Ready > 0 && s.After == 0 {
+		s.After = v.After
+	}
 	if s.Kind == "" || v.Suited > s.Suited {
 		s.Kind, s.Suited = v.Kind, v.Suited
 	}
@@ -85,7 +91,9 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 		x.By, x.Stuck = rec.By, i.Tasks.Running == 0 // a command that waits says so
 		return x
 	}
-	x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0
+	if x.Short = i.Tasks.Ready > 0 && !x.Stuck && s.Held == 0; x.Short {
+		x.Takes = s.Named
+	}
 	if x.Deadlock = s.Tied > 0; x.Deadlock {
 		x.Hint = fewerTasks
 	}
@@ -221,6 +229,9 @@ func (e *explainer) readyText(ready int32, s *Sum) (text string, stuck bool) {
 		return countTasks(ready, "is", "are") + " ready and " + filch.Agree(ready, "waits", "wait") + poolText(s), false
 	case s.Kind != "" && s.Suited == 0:
 		return countTasks(ready, "is", "are") + " ready, and no node suits: a task takes " + s.Kind + "; a node of that kind may join (filch up --label, filch join --label)", true
+	case s.Kind != "" && s.Named != "":
+		return fmt.Sprintf("%s ready and %s for room on the %s: a task takes %s%s; filch nodes shows the use of slots and resources",
+			countTasks(ready, "is", "are"), filch.Agree(ready, "waits", "wait"), nodesThatSuit(s.Suited), s.Kind, afterText(s)), false
 	case s.Kind != "":
 		return fmt.Sprintf("%s ready and %s for slots of the %s: a task takes %s; filch nodes shows the use of slots",
 			countTasks(ready, "is", "are"), filch.Agree(ready, "waits", "wait"), nodesThatSuit(s.Suited), s.Kind), false
@@ -229,10 +240,21 @@ func (e *explainer) readyText(ready int32, s *Sum) (text string, stuck bool) {
 		return text + ", and no node takes work: " + drained + "; filch drain --undo NODE ends a drain", true
 	}
 	text += filch.Agree(ready, " and waits for slots", " and wait for slots")
+	if s.Named != "" {
+		text += " and " + string(s.Named)
+	}
 	if drained != "" {
 		return text + " of the other nodes: " + drained, false
 	}
 	return text + "; filch nodes shows the use of slots", false
+}
+
+// afterText names the job behind which ready tasks wait on their node; "" if there is none.
+func afterText(s *Sum) string {
+	if s.After == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; job %d, which is older, has a task there that finds no room: younger tasks do not overtake it", s.After)
 }
 
 // poolText says what tasks lack of a resource that all nodes share.

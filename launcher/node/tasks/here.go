@@ -24,7 +24,12 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	if j.Spec != nil {
 		h.Cap = j.Spec.Cap
 		if len(j.Spec.Needs) == 0 || h.Ready > 0 {
-			h.Kind, h.Suited = w.TaskKind(j.Spec.Need(j.Need))
+			need := j.Spec.Need(j.Need)
+			h.Kind, h.Suited = w.TaskKind(need)
+			h.Named = need.Each.Named
+		}
+		if first := w.core.Look().First(); h.Ready > 0 && first != id {
+			h.After = first
 		}
 		if _, free, ok := w.core.Look().Pool(j.Spec.Pool.Name); ok {
 			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Takes, free
@@ -105,7 +110,7 @@ func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 		if !r.runs() {
 			continue
 		}
-		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Tasks: 1}
+		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Named: r.Loan.Room().Named, Tasks: 1}
 		_, h.Left, _ = w.since(now, r)
 		if i, known := at[r.job]; known {
 			all[i].Add(&h)
