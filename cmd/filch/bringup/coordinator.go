@@ -126,7 +126,7 @@ func (o *upOptions) newNest(given *alloc.Allocation) (*coordinator, error) {
 		return nil, ui.Misused(err)
 	}
 	if slices.ContainsFunc(place.Nodes(n.base, n.instance), answers) {
-		return nil, alreadyUp(n.instance, 1)
+		return nil, alreadyUp(n.instance, 1, nil)
 	}
 	if given.Kind == alloc.Hosts && n.invited == nil {
 		if err := refuseForeign(n.instance); err != nil {

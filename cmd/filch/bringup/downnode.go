@@ -124,8 +124,9 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 }
 
 // downHere stops a launcher of this machine, and kills a launcher that does not
-// answer.
+// answer. A later filch up starts the launcher again.
 func downHere(dir place.Dir) error {
+	node, errNode := place.ReadPrivate(dir.NodeFile())
 	if c, err := client.DialDir(dir, cli.Build); err == nil {
 		_ = cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", "node")
 		c.Close()
@@ -133,7 +134,13 @@ func downHere(dir place.Dir) error {
 	if err := awaitEnd(dir, time.Now().Add(downWait)); err != nil {
 		return err
 	}
-	return dir.Remove()
+	if err := dir.Remove(); err != nil {
+		return err
+	}
+	if errNode == nil {
+		return place.WritePrivate(dir.StoppedFile(), node)
+	}
+	return nil
 }
 
 // downThere stops a launcher of another machine, and waits until the launcher has

@@ -147,7 +147,7 @@ func (o *joinOptions) join(where string) error {
 	b := &localNodes{base: base, instance: inv.Instance, port: o.port, threads: o.hint == hintThreads, kinds: o.kinds}
 	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}
 	if answers(dir) {
-		return alreadyUp(inv.Instance, 1)
+		return alreadyUp(inv.Instance, 1, nil)
 	}
 	if b.host, err = o.joinHost(inv.Addrs[0]); err != nil {
 		return err

@@ -4,19 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-// restart starts the dead launchers of this machine from their node.json, and
-// waits until all are members again.
-func (b *localNodes) restart(dead, alive []place.Dir) error {
+// restart starts the dead launchers of this machine, and those that were stopped alone,
+// from their node.json, and waits until all are members again.
+func (b *localNodes) restart(dead, stopped, alive []place.Dir) error {
 	lost, err := b.readLost(dead)
 	if err != nil {
 		return err
+	}
+	for _, d := range stopped {
+		m, err := place.ReadNode(d.StoppedFile())
+		if err != nil {
+			return err
+		}
+		lost = append(lost, m)
 	}
 	if err := b.prepare(len(lost) + len(alive)); err != nil {
 		return err
@@ -44,8 +53,22 @@ func (b *localNodes) restart(dead, alive []place.Dir) error {
 	if err := b.gathered(len(b.nodes)); err != nil {
 		return err
 	}
-	fmt.Printf("%s is complete again: %s started, %d still ran\n", b.instance, filch.Plural(len(b.procs), "launcher"), len(alive))
+	var began []place.Dir
+	for i := range lost {
+		began = append(began, lost[i].Dir)
+		_ = os.Remove(lost[i].Dir.StoppedFile())
+	}
+	fmt.Printf("%s is complete again: %s started (%s), %d still ran\n", b.instance, filch.Plural(len(b.procs), "launcher"), listNodes(began), len(alive))
 	return nil
+}
+
+// listNodes lists the nodes of launchers of this machine: n[2-4].
+func listNodes(dirs []place.Dir) string {
+	var names []filch.NodeName
+	for _, d := range dirs {
+		names = append(names, filch.NodeName(d.Node))
+	}
+	return spec.FormatHosts(names)
 }
 
 // readLost reads the node.json of the dead launchers. A directory without a

@@ -134,7 +134,7 @@ func (o *queueOptions) clearOld(base, name string) error {
 	}
 	for _, d := range place.Nodes(base, name) {
 		if _, alive := lockHolder(d); alive {
-			return alreadyUp(name, 1)
+			return alreadyUp(name, 1, nil)
 		}
 	}
 	leaveStale(base, name)

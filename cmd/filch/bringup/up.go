@@ -86,8 +86,8 @@ starts a launcher on every host over ssh, or over the command in FILCH_RSH. See
 docs/allocations.md.
 
 With a COMMAND, the instance ends when the command ends, and filch up exits with the
-exit code of the command. When launchers of an instance on this machine have died,
-filch up starts these launchers again.`,
+exit code of the command. When launchers of an instance on this machine have died, or
+were stopped by filch down NODE, filch up starts these launchers again.`,
 		Example: `  filch up                         four launchers, which divide the cores
   filch up --nodes 8 --slots 4     eight launchers with four slots each
   filch up --hint=multithread      a slot for each hardware thread, not for each core
@@ -224,14 +224,14 @@ func (o *upOptions) begin(command []string) error {
 	b := &localNodes{base: base, instance: name, host: host, port: o.port, threads: o.hint == hintThreads, tied: len(command) > 0, secret: secret, kinds: o.kinds}
 	b.queue, b.after, b.ending = o.mirror || o.old.from != "", o.old.last, o.ending(o.end)
 	if dead, alive := b.survey(); len(dead)+len(alive) > 0 {
-		switch {
-		case len(dead) == 0 || b.tied:
-			return alreadyUp(name, len(alive))
+		switch stopped := place.Stopped(base, name); {
+		case len(dead)+len(stopped) == 0 || b.tied || len(dead) == 0 && o.shaped:
+			return alreadyUp(name, len(alive), stopped)
 		case o.shaped:
 			return filch.Errorf(filch.Busy, "%d of %s of %s on this machine have died", len(dead), filch.Plural(len(dead)+len(alive), "launcher"), name).
 				WithHint("filch up --instance %s, without other options, starts them again; filch down --instance %s removes it", name, name)
 		}
-		return b.restart(dead, alive)
+		return b.restart(dead, place.Stopped(base, name), alive)
 	}
 	err = b.start(o.nodes, o.slots)
 	went := ""
@@ -297,7 +297,11 @@ func (o *upOptions) chooseName(base string, secret []byte, forCommand bool) (str
 	return name, nil
 }
 
-func alreadyUp(name string, nodes int) error {
+func alreadyUp(name string, nodes int, stopped []place.Dir) error {
+	if len(stopped) > 0 {
+		return filch.Errorf(filch.Busy, "%s is up already: %s on this machine, and %s stopped", name, filch.Plural(nodes, "launcher"), listNodes(stopped)).
+			WithHint("filch up --instance %s, without other options, starts what was stopped again", name)
+	}
 	return filch.Errorf(filch.Busy, "%s is up already: %s on this machine", name, filch.Plural(nodes, "launcher")).
 		WithHint("use the instance with filch run, or start another instance: filch up --instance NAME")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/filch-hpc/filch"
 )
@@ -46,6 +47,26 @@ func Bin(base string) string { return filepath.Join(base, binDir) }
 
 // Hosts returns the hostfile of an instance's nodes on this machine.
 func Hosts(base, instance string) string { return filepath.Join(base, instance, hostsFile) }
+
+// StoppedFile is the node.json of a launcher that was stopped alone, while others of the
+// instance go on.
+func (d Dir) StoppedFile() string {
+	return filepath.Join(d.Base, d.Instance, stoppedPrefix+d.Node)
+}
+
+// Stopped lists the launchers of an instance on this machine that have a
+// [Dir.StoppedFile] and no state directory, by name.
+func Stopped(base, instance string) (all []Dir) {
+	files, _ := filepath.Glob(filepath.Join(base, instance, stoppedPrefix+"*"))
+	slices.SortFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	for _, f := range files {
+		d := Dir{Base: base, Instance: instance, Node: strings.TrimPrefix(filepath.Base(f), stoppedPrefix)}
+		if _, err := os.Lstat(d.Path()); err != nil && CheckNode(d.Node) == nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
 
 // fit returns name in the directory; if the path is too long for a socket, fit returns
 // a hash of the path in BASE.

@@ -12,6 +12,8 @@ import (
 const (
 	binDir    = "bin"
 	hostsFile = "hosts"
+
+	stoppedPrefix = ".stopped-" // no name of a node begins with a point
 )
 
 // CheckInstance refuses an invalid or reserved name of an instance.
