@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -109,18 +108,4 @@ func (j *job) suits(m *filch.Member) queue.Suits {
 // does, and so does a node that does not suit the tasks, once the tasks may start.
 func (v *victim) gives(j *job) bool {
 	return v.core.drain.on || j.unfit && j.void == 0 && !j.held() && (j.leader == nil || j.leader.open)
-}
-
-// stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
-// job are if the thief has tokens for each of them, or there may be free tokens: nodes with
-// tokens for a few of the tasks would pass the others to and fro. A draining node keeps
-// nothing. A thief that does not suit the tasks gets none.
-func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
-	if m.Better && j.ticket.Class >= m.Class || thief != nil && !policy.Suits(j.spec, thief) {
-		return false
-	}
-	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
-		return false
-	}
-	return !j.spec.Capped() || v.core.drain.on || j.least == 0 || v.serves(j, m, j.most)
 }

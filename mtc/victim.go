@@ -111,49 +111,6 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	return load, class
 }
 
-// spare is how many tasks of a job exceed the number that can start here as soon as the
-// awaited answers (a front, a payload, a committed start) arrive. If thieves took those
-// tasks too, a task could go round among idle nodes for ever. Where the tasks are stuck
-// (see [stuck]), a thief may have as many as its free room holds.
-func (v *victim) spare(j *job, suits queue.Suits, m *message.Means, thief *filch.Member) int64 {
-	keep := v.core.exec.slotsFor(j)
-	if j.pace.late || v.core.drain.on || j.unfit {
-		keep = 0
-	}
-	if j.spec.Capped() && j.least > 0 {
-		keep = min(keep, j.tokens.Idle()/j.takes)
-	}
-	shared, cooling := j.queue.Suited(suits)
-	all := j.queue.Ranges.Left() + shared
-	spare := max(all-int64(max(keep, 0)), 0)
-	if keep > 0 && all > 0 && v.core.exec.sticks(j) {
-		spare = max(spare, min(all, int64(j.fits(m, thief))))
-	}
-	return spare + cooling
-}
-
-// serves reports whether a thief has tokens for a task of j that takes n, or there may be
-// free tokens.
-func (v *victim) serves(j *job, m *message.Means, n int32) bool {
-	if n == 0 {
-		return true
-	}
-	for _, k := range m.Caps {
-		if k.Job == j.id || k.Job == 0 && k.Pool == j.spec.Pool.Name {
-			return k.Idle >= n
-		}
-	}
-	return j.tokens.seq == 0 || j.tokens.Spare >= n
-}
-
-// served returns whether a task of j that waits for a resource suits a thief, and may start
-// there.
-func (v *victim) served(j *job, m *message.Means, suits queue.Suits) queue.Suits {
-	return func(it *queue.Item) bool {
-		return (suits == nil || suits(it)) && (v.core.drain.on || v.serves(j, m, j.spec.Tokens(int(it.Need)-1)))
-	}
-}
-
 // remember keeps the names of thieves that found nothing here, for news of later work.
 func (v *victim) remember(_ time.Duration, thief filch.NodeName) {
 	if !slices.Contains(v.askers, thief) {

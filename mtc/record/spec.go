@@ -281,31 +281,7 @@ func (s *Spec) fields(c *Codec) {
 	Text(c, &s.Like, MaxLike)
 	Int(c, &s.Expect)
 	c.Flag(&s.Limits)
-	last := uint8(0)
-	if s.Sure {
-		last |= specSure
-	}
-	if len(s.Again) > 0 {
-		last |= specAgain
-	}
-	if s.Nodes != nil {
-		last |= specNodes
-	}
-	if s.Each.Named != "" {
-		last |= specNamed
-	}
-	if s.Pool.Name != "" {
-		last |= specPool
-	}
-	if len(s.Needs) > 0 {
-		last |= specNeeds
-	}
-	if s.Gang.Ranks > 0 {
-		last |= specGang
-	}
-	if s.poolsDiffer() {
-		last |= specPools
-	}
+	last := s.flags()
 	U8(c, &last)
 	if last&specGang != 0 {
 		s.Gang.fields(c)
@@ -341,6 +317,35 @@ func (s *Spec) fields(c *Codec) {
 	if s.Retry != nil {
 		s.Retry.fields(c)
 	}
+}
+
+// flags are the bits of the last byte that every spec has.
+func (s *Spec) flags() (last uint8) {
+	if s.Sure {
+		last |= specSure
+	}
+	if len(s.Again) > 0 {
+		last |= specAgain
+	}
+	if s.Nodes != nil {
+		last |= specNodes
+	}
+	if s.Each.Named != "" {
+		last |= specNamed
+	}
+	if s.Pool.Name != "" {
+		last |= specPool
+	}
+	if len(s.Needs) > 0 {
+		last |= specNeeds
+	}
+	if s.Gang.Ranks > 0 {
+		last |= specGang
+	}
+	if s.poolsDiffer() {
+		last |= specPools
+	}
+	return last
 }
 
 func (n *Need) fields(c *Codec) {

@@ -1,0 +1,124 @@
+package mtc
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// This file takes the next task off the queues of a job, if the task may start here and has
+// room and tokens.
+
+// startOne starts a task of j, if there is room and a task may begin.
+func (e *execution) startOne(j *job, g *gate) got {
+	q := &j.queue
+	if !q.Startable() && len(q.Lacking) == 0 {
+		if q.Empty() {
+			return gotNone
+		}
+		return gotBlocked
+	}
+	if j.barred() {
+		return gotBlocked
+	}
+	if !j.mayStart() {
+		e.core.tooLate(j)
+		return gotBlocked
+	}
+	if e.core.thief.gate > e.now && e.core.thief.urge.StandsBack(j.ticket.Class) {
+		return gotBlocked
+	}
+	if len(q.Lacking) > 0 {
+		if is := e.startLacking(j, g); is != gotNext {
+			return is
+		}
+		if !q.Startable() {
+			return gotBlocked
+		}
+	}
+	need := 0
+	if len(j.spec.Needs) > 0 {
+		var is got
+		if need, is = e.suitFirst(j); is != gotNext {
+			return is
+		}
+		if j.takes > 0 && len(q.Lacking) > 0 {
+			return e.lack(j, need)
+		}
+	}
+	at, is := e.place(j)
+	if is != gotNext {
+		return is
+	}
+	if j.spec.Capped() && !e.core.caps.more(j, j.takes) {
+		return e.lack(j, need)
+	}
+	it, line := e.next(j)
+	if len(j.spec.Needs) > 0 {
+		it.Need = int32(need) + 1
+	}
+	switch line {
+	case queue.LineAway:
+		return gotBlocked
+	case queue.LineGone:
+		e.core.pass(j, it)
+	case queue.LineHere:
+		e.start(j, it, at, g)
+	}
+	return gotOne
+}
+
+// place decides in which stage the next task of j starts, if the task has room.
+func (e *execution) place(j *job) (stage, got) {
+	switch {
+	case j.gang.Ranks > 0:
+		return e.placeGang(j)
+	case !e.room.HoldsBeside(&e.used, j.next):
+		return planned, gotFull
+	}
+	return planned, gotNext
+}
+
+// start begins a task that was taken off the queue, unless a person cancelled the task, or
+// the task cannot finish here.
+func (e *execution) start(j *job, it queue.Item, at stage, g *gate) {
+	switch {
+	case j.cancelled(it.Index) && !mutantCancelLate:
+		e.core.record(j, it, record.Task{State: filch.Cancelled})
+	case !e.core.setAside(j, it):
+		e.begin(j, it, at, g)
+	}
+}
+
+// next takes the first task of j off its queue, unless the task waits for its line.
+func (e *execution) next(j *job) (it queue.Item, line queue.LineIs) {
+	q := &j.queue
+	h := &q.Dedicated
+	if len(*h) == 0 {
+		h = &q.Shared
+	}
+	if len(*h) == 0 {
+		return e.fromRange(j)
+	}
+	if line = e.core.payload(j, (*h)[0].Index); line != queue.LineAway {
+		it = h.Pop()
+	}
+	return it, line
+}
+
+// fromRange takes the next index of the first range, if the range's front was committed,
+// and proposes a higher front ahead of need.
+func (e *execution) fromRange(j *job) (it queue.Item, line queue.LineIs) {
+	s := &j.queue.Ranges[0]
+	e.wantFront(j, s)
+	if s.Next >= s.Front && !mutantNoFront {
+		return it, queue.LineAway
+	}
+	if line = e.core.payload(j, s.Next); line == queue.LineAway {
+		return it, line
+	}
+	// The task has a hop of its own: the hop of the range is another count, and the
+	// task's block, which does not know the task yet, would refuse a move with the
+	// range's hop.
+	return queue.Item{Index: j.queue.Ranges.Pop(), Attempt: record.FirstAttempt, Tracked: j.spec.CommitsStarts()}, line
+}
