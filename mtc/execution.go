@@ -70,6 +70,7 @@ func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
 func (e *execution) take(j *job, it queue.Item) uint64 {
 	e.gen++
+	e.core.mover.ends.Begin(e.now)
 	var i int32
 	if n := len(e.free); n > 0 {
 		i = e.free[n-1]
@@ -93,7 +94,9 @@ func (e *execution) find(id uint64) *run {
 func (e *execution) drop(id uint64) {
 	i := int32(uint32(id))
 	e.list[i] = run{}
-	e.free = append(e.free, i)
+	if e.free = append(e.free, i); len(e.free) == len(e.list) {
+		e.core.mover.ends.Rest(e.now)
+	}
 }
 
 // got is the result of a search for a task to start.
@@ -243,7 +246,6 @@ func (e *execution) commitStarts(g *gate) {
 func (e *execution) launch(id uint64) {
 	r := e.find(id)
 	r.started, r.began = true, e.now
-	e.core.mover.ends.Begin(e.now)
 	j := r.job
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,

@@ -76,11 +76,19 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	c.settle()
 }
 
-// Policy is the present policy, with the adapted tt as LocalTime.
+// Policy is the present policy, with the adapted tt as LocalTime, and the choice of victims.
 func (c *Core) Policy() policy.Policy {
 	p := c.mover.Policy
-	p.LocalTime = c.mover.tt
+	p.LocalTime, p.Victims = c.mover.tt, c.mover.victims()
 	return p
+}
+
+// victims is the present choice of victims.
+func (m *mover) victims() policy.Victims {
+	if m.Victims == policy.ByDefault {
+		return m.core.cfg.Victims
+	}
+	return m.Victims
 }
 
 // tick shares dedicated tasks that would wait too long (FLDS).

@@ -33,6 +33,7 @@ type thief struct {
 	moving  map[xferKey]*moving
 	past    []xferKey // finished transfers, so that each counts once
 	stopped bool
+	from    filch.NodeName // the leader of the job of the last news
 }
 
 type thiefPhase uint8
@@ -162,11 +163,11 @@ func (t *thief) seek() {
 			return
 		}
 	}
-	means, victims := t.core.means(), t.core.cfg.Victims
+	means, victims := t.core.means(), t.core.mover.victims()
 	if means.Better {
 		victims = policy.Random // the news may come from any node
 	}
-	asked := t.core.cfg.Members.Choose(victims, t.core.cfg.Self, t.poll.Width(n), t.poll.Failures(), &t.core.rng)
+	asked := t.core.cfg.Members.Choose(victims, policy.Search{Self: t.core.cfg.Self, Source: t.source(), Width: t.poll.Width(n), Failures: t.poll.Failures()}, &t.core.rng)
 	if len(asked) == 0 {
 		t.failed()
 		return
@@ -178,13 +179,24 @@ func (t *thief) seek() {
 		t.gate = t.now + urgeWait
 		t.core.waits.at = min(t.core.waits.at, t.gate)
 	}
-	t.survey.Begin(asked)
+	t.survey.Begin(asked, victims.Ordered())
 	t.phase = asking
 	t.at = t.now + askWait
 	t.poll.Asked(len(asked))
 	for _, name := range asked {
 		t.send(name, &message.LoadAsk{Round: t.survey.Round, Means: means})
 	}
+}
+
+// source is the node where the work began: the leader of the oldest job here, else of the
+// job of the last news.
+func (t *thief) source() filch.NodeName {
+	for _, j := range t.core.order {
+		if j.rec != nil {
+			return j.rec.Leader.Node
+		}
+	}
+	return t.from
 }
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
@@ -266,7 +278,10 @@ func (t *thief) tick() {
 }
 
 // onNews wakes a thief that rests.
-func (t *thief) onNews() {
+func (t *thief) onNews(source filch.NodeName) {
+	if source != "" {
+		t.from = source
+	}
 	if !mutantDeaf {
 		t.poll.Told()
 		t.hurry(t.now)

@@ -176,7 +176,7 @@ func (v *victim) offerNews() {
 		})...)
 	}
 	for _, name := range names {
-		v.send(name, &message.News{Load: load, Class: class})
+		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.source()})
 	}
 }
 

@@ -16,16 +16,18 @@ import (
 func policyCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "policy [mlb|mdl|rlds|flds[:KEY=VALUE,...]]",
+		Use:     "policy [mlb|mdl|rlds|flds[,KEY=VALUE...]]",
 		GroupID: "jobs",
-		Short:   "show or change how tasks of workflows are placed",
+		Short:   "show or change how tasks are placed and stolen",
 		Long: `Shows the scheduling policy of every node and the lengths of its queues, or changes
 the policy of the whole instance while tasks run: queued tasks are placed again. The
 policy decides when a task of a workflow goes to the node that has the input of the
-task, and when other nodes may not steal the task from there; see docs/tasks.md.
+task, and when other nodes may not steal the task from there; with victims=, which
+nodes an idle node asks for tasks: near, random, sequential or dvs. See docs/tasks.md.
 * marks the node that answered.`,
 		Example: `  filch policy
   filch policy mdl
+  filch policy mlb,victims=dvs
   filch policy flds:threshold=12.5M,tt=10s,guess=200ms`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -63,25 +65,25 @@ task, and when other nodes may not steal the task from there; see docs/tasks.md.
 
 func printPolicies(list []wire.PolicyInfo) error {
 	t := &ui.Table{
-		Head:  []string{"NODE", "POLICY", "THRESHOLD", "TT", "WAITING", "DEDICATED", "SHARED", "RUNNING"},
-		Right: map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
+		Head:  []string{"NODE", "POLICY", "VICTIMS", "THRESHOLD", "TT", "WAITING", "DEDICATED", "SHARED", "RUNNING"},
+		Right: map[int]bool{3: true, 4: true, 5: true, 6: true, 7: true, 8: true},
 	}
 	for i, n := range list {
 		name := string(n.Node)
 		if i == 0 {
 			name += " *"
 		}
-		row := []string{name, "-", "-", "-", "-", "-", "-", "-"}
+		row := []string{name, "-", "-", "-", "-", "-", "-", "-", "-"}
 		if !n.Silent {
 			q := n.Queues
-			row[1] = n.Policy
-			copy(row[4:], []string{fmt.Sprint(q.Waiting), fmt.Sprint(q.Dedicated), fmt.Sprint(q.Shared), fmt.Sprint(q.Running)})
+			row[1], row[2] = n.Policy, n.Victims
+			copy(row[5:], []string{fmt.Sprint(q.Waiting), fmt.Sprint(q.Dedicated), fmt.Sprint(q.Shared), fmt.Sprint(q.Running)})
 		}
 		if n.Threshold > 0 {
-			row[2] = fmt.Sprintf("%gM/s", n.Threshold/1e6)
+			row[3] = fmt.Sprintf("%gM/s", n.Threshold/1e6)
 		}
 		if n.LocalTime > 0 {
-			row[3] = filch.ShortTime(time.Duration(n.LocalTime * float64(time.Second)))
+			row[4] = filch.ShortTime(time.Duration(n.LocalTime * float64(time.Second)))
 		}
 		t.Add(row...)
 	}

@@ -185,6 +185,7 @@ type DiskHere struct {
 type PolicyInfo struct {
 	Node      filch.NodeName `json:"name"`
 	Policy    string         `json:"policy"`    // mlb, mdl, rlds or flds
+	Victims   string         `json:"victims"`   // near, random, sequential or dvs
 	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; otherwise 0
 	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; otherwise 0
 	Queues    QueueInfo      `json:"queues"`

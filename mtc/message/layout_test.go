@@ -28,7 +28,7 @@ func TestLayoutsStay(t *testing.T) {
 			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}},
 		}, "04000000000202000100000000000000020101000002ac0200000000"},
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},
-		{&News{Load: 300}, "06ac0200"},
+		{&News{Load: 300, Source: "a"}, "06ac02000161"},
 		{&Void{Job: 4, State: filch.Cancelled}, "070808"},
 		{&Told{Job: 5, Serial: 600, Ends: []ToldEnd{{1, filch.Failed, 2, 3, "node"}}}, "080ad8040101040203046e6f6465"},
 		{&ToldAck{Job: 5, Serial: 600}, "090ad804"},

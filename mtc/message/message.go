@@ -101,10 +101,11 @@ type Done struct {
 	All  bool
 }
 
-// News reports work to steal, and the class of the first task.
+// News reports work to steal, the class of the first task, and where the work began.
 type News struct {
-	Load  int64
-	Class int32
+	Load   int64
+	Class  int32
+	Source filch.NodeName
 }
 
 // Void reports that tasks of a job not started yet will never start.
@@ -318,6 +319,7 @@ func (m *Done) fields(c *record.Codec) {
 func (m *News) fields(c *record.Codec) {
 	record.Amount(c, &m.Load)
 	record.Int32(c, &m.Class)
+	record.Text(c, &m.Source, record.MaxNodeName)
 }
 
 func (m *Void) fields(c *record.Codec) {

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -9,8 +12,10 @@ import (
 // cores of a simulator may share a list.
 type Members struct {
 	filch.Members
-	up   int // nodes that take work
-	lend int // nodes that give work to thieves
+	up     int     // nodes that take work
+	lend   int     // nodes that give work to thieves
+	order  []int32 // indices in the order of names
+	places []int32 // by index: the place in order
 }
 
 // NewMembers makes an empty list.
@@ -33,6 +38,29 @@ func (m *Members) count(p *filch.Member, by int) {
 	if lends(p) {
 		m.lend += by
 	}
+}
+
+// byName is the indices of all members in the order of names, which is the same on all
+// nodes.
+func (m *Members) byName() []int32 {
+	if len(m.order) == m.Len() {
+		return m.order
+	}
+	m.order, m.places = m.order[:0], make([]int32, m.Len())
+	for i := range int32(m.Len()) {
+		m.order = append(m.order, i)
+	}
+	slices.SortFunc(m.order, func(a, b int32) int { return cmp.Compare(m.At(a).Name, m.At(b).Name) })
+	for place, i := range m.order {
+		m.places[i] = int32(place)
+	}
+	return m.order
+}
+
+// place is a member's place in the order of names; 0 for an unknown name.
+func (m *Members) place(name filch.NodeName) int {
+	m.byName()
+	return int(m.places[max(m.Find(name), 0)])
 }
 
 // lends reports whether p gives work to thieves.

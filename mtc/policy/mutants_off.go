@@ -6,6 +6,9 @@ package policy
 const (
 	mutantNoEstimate  = false
 	mutantFLDSNever   = false
+	mutantIdleCounts  = false
+	mutantOrderless   = false
+	mutantOwnSource   = false
 	mutantSameVictims = false
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false

@@ -8,6 +8,9 @@ var (
 	mutantNoEstimate  bool // Algorithm 1 compares bytes, not bytes per second
 	mutantFLDSNever   bool // the mover of FLDS never runs
 	mutantSameVictims bool // all nodes draw the same victims
+	mutantIdleCounts  bool // FLDS takes idle time for slow work
+	mutantOrderless   bool // DVS takes the most loaded node
+	mutantOwnSource   bool // DVS: all nodes take themselves for the source
 	mutantHalfDown    bool // half of a single task is none
 	mutantDrainKeeps  bool // thieves pass over a draining node
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
@@ -22,6 +25,9 @@ func Plant(name string) bool {
 		"no-estimate":  &mutantNoEstimate,
 		"flds-never":   &mutantFLDSNever,
 		"same-victims": &mutantSameVictims,
+		"idle-counts":  &mutantIdleCounts,
+		"orderless":    &mutantOrderless,
+		"own-source":   &mutantOwnSource,
 		"half-down":    &mutantHalfDown,
 		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,

@@ -16,6 +16,9 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"flds-never", "TestExcessOfThePaper"},
 		{"no-estimate", "TestPlaceIsAlgorithm1"},
+		{"idle-counts", "TestIdleTimeIsNoSlowWork"},
+		{"orderless", "TestOrderedSurvey"},
+		{"own-source", "TestMeshOfLiveNodes"},
 		{"same-victims", "TestVictimsAreDrawnAnew"},
 	})
 }

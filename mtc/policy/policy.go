@@ -48,6 +48,8 @@ type Policy struct {
 	// LocalTime is tt: dedicated tasks with a longer total time are shared (FLDS). The
 	// mover adapts tt from there; 0 is [LocalTime].
 	LocalTime time.Duration
+	// Victims is the thieves' choice of victims.
+	Victims Victims
 	// Guess is the length of a task before the first end; 0 is a second.
 	Guess time.Duration
 }

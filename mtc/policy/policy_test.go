@@ -56,6 +56,8 @@ func TestReadPolicy(t *testing.T) {
 		"mdl":                                  {Kind: MDL},
 		"rlds:threshold=1500000":               {Kind: RLDS, Threshold: 1.5e6},
 		"flds:threshold=0.5,tt=2s,guess=200ms": {Kind: FLDS, Threshold: 0.5, LocalTime: 2 * time.Second, Guess: 200 * time.Millisecond},
+		"mlb:victims=dvs":                      {Victims: Mesh},
+		"flds:tt=1m0s,victims=near":            {Kind: FLDS, LocalTime: time.Minute, Victims: Hierarchical},
 		"flds:tt=1m0s":                         {Kind: FLDS, LocalTime: time.Minute},
 	} {
 		if got, err := Read(text); err != nil || got != want || got.String() != text {
@@ -67,7 +69,7 @@ func TestReadPolicy(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "lru", "mlb:threshold=1M", "rlds:", "rlds:tt=1s", "rlds:threshold=-1", "rlds:threshold=1e999",
-		"flds:tt=0s", "flds:tt=soon", "flds:guess", "rlds:threshold=M", "mdl:guess=1s", "flds:threshold=NaN",
+		"mlb:victims=", "mlb,victims=all", "flds:tt=0s", "flds:tt=soon", "flds:guess", "rlds:threshold=M", "mdl:guess=1s", "flds:threshold=NaN",
 	} {
 		if got, err := Read(bad); err == nil {
 			t.Errorf("%q reads as %+v", bad, got)

@@ -9,10 +9,15 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Read reads a policy as [Policy.String] writes a policy: a name, and after a colon the
-// values that are not defaults, as in "flds:threshold=12.5M,tt=10s,guess=200ms".
+// Read reads a policy as [Policy.String] writes a policy: a name, and after a colon or a
+// comma the values that are not defaults, as in "flds:threshold=12.5M,tt=10s,guess=200ms"
+// or "mlb,victims=dvs".
 func Read(text string) (p Policy, err error) {
-	name, rest, more := strings.Cut(text, ":")
+	end := strings.IndexAny(text, ":,")
+	name, rest, more := text, "", end >= 0
+	if more {
+		name, rest = text[:end], text[end+1:]
+	}
 	if p.Kind, err = ParseKind(name); err != nil || !more {
 		return p, err
 	}
@@ -20,6 +25,11 @@ func Read(text string) (p Policy, err error) {
 		key, value, _ := strings.Cut(part, "=")
 		var ok bool
 		switch {
+		case key == "victims":
+			if p.Victims, err = ParseVictims(value); err != nil {
+				return Policy{}, err
+			}
+			ok = true
 		case key == "threshold" && p.Kind >= RLDS:
 			p.Threshold, ok = readRate(value)
 		case key == "tt" && p.Kind == FLDS:
@@ -29,7 +39,7 @@ func Read(text string) (p Policy, err error) {
 		}
 		if !ok {
 			return Policy{}, filch.Errorf(filch.Invalid, "%q is no option of the scheduling policy %s", part, p.Kind).
-				WithHint("rlds and flds take threshold=BYTES-PER-SECOND and guess=TIME, flds also tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
+				WithHint("all policies take victims=CHOICE, rlds and flds threshold=BYTES-PER-SECOND and guess=TIME, flds also tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
 		}
 	}
 	return p, nil
@@ -46,6 +56,9 @@ func (p Policy) String() string {
 	}
 	if p.Guess > 0 && p.Kind >= RLDS {
 		parts = append(parts, "guess="+p.Guess.String())
+	}
+	if p.Victims != ByDefault {
+		parts = append(parts, "victims="+p.Victims.String())
 	}
 	if len(parts) == 0 {
 		return p.Kind.String()

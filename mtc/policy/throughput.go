@@ -2,17 +2,28 @@ package policy
 
 import "time"
 
-// Throughput is the rate at which the tasks of a node ended so far.
+// Throughput is the rate at which the tasks of a node ended so far. Time without a task
+// does not count.
 type Throughput struct {
 	done  int64
 	spent time.Duration // by all ended tasks
-	since time.Duration // the first start; 0: none yet
+	busy  time.Duration // with at least one task, up to since
+	since time.Duration // the start of the present spell with a task
+	works bool
 }
 
-// Begin notes that a task starts.
+// Begin notes that the node has a task.
 func (t *Throughput) Begin(now time.Duration) {
-	if t.since == 0 {
-		t.since = now
+	if !t.works {
+		t.works, t.since = true, now
+	}
+}
+
+// Rest notes that the node has no task any more.
+func (t *Throughput) Rest(now time.Duration) {
+	if t.works && !mutantIdleCounts {
+		t.works = false
+		t.busy += now - t.since
 	}
 }
 
@@ -34,10 +45,14 @@ func (t *Throughput) Mean(guess time.Duration) time.Duration {
 	return time.Second
 }
 
-// Rate is in tasks per second since the first start; 0 before the first end.
+// Rate is in tasks per second of the time with a task; 0 before the first end.
 func (t *Throughput) Rate(now time.Duration) float64 {
-	if now <= t.since || t.done == 0 {
+	busy := t.busy
+	if t.works {
+		busy += now - t.since
+	}
+	if busy <= 0 || t.done == 0 {
 		return 0
 	}
-	return float64(t.done) / (now - t.since).Seconds()
+	return float64(t.done) / busy.Seconds()
 }

@@ -60,7 +60,7 @@ func TestCallsNeedTwoClasses(t *testing.T) {
 
 func TestSurveyPrefersTheBetterClass(t *testing.T) {
 	var s Survey
-	s.Begin([]filch.NodeName{"a", "b", "c", "d"})
+	s.Begin([]filch.NodeName{"a", "b", "c", "d"}, false)
 	for _, x := range []struct {
 		from  filch.NodeName
 		load  int64

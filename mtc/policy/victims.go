@@ -9,30 +9,76 @@ import (
 // Victims is a thief's choice of the nodes to ask.
 type Victims uint8
 
-// The choices.
+// The choices. The zero Victims leaves the choice to [Config.Victims] of the core.
 const (
-	// Random draws sqrt(N) distinct nodes each time (MATRIX v1, algorithm 1).
-	Random       Victims = iota
+	ByDefault    Victims = iota
+	Random               // sqrt(N) distinct nodes, drawn each time (MATRIX v1, algorithm 1)
 	Mesh                 // deterministic: neighbors of a virtual mesh by class (DVS)
 	Hierarchical         // nodes of the own group first, others after a failure
+	Sequential           // the next nodes in the order of names (DVS, 6)
 )
 
-// Choose names up to k nodes to ask; failures counts the failures in a row so far.
-func (m *Members) Choose(v Victims, self filch.NodeName, k, failures int, r *filch.Rand) []filch.NodeName {
+var victimsNames = [...]string{"", "random", "dvs", "near", "sequential"}
+
+func (v Victims) String() string { return victimsNames[v] }
+
+// ParseVictims reads the name of a choice.
+func ParseVictims(name string) (Victims, error) {
+	for v, n := range victimsNames {
+		if v > 0 && n == name {
+			return Victims(v), nil
+		}
+	}
+	return 0, filch.Errorf(filch.Invalid, "%q is no choice of victims", name).WithHint("the choices are near, random, sequential and dvs")
+}
+
+// Ordered reports whether a thief takes the first of the asked nodes that has work; else a
+// thief takes the most loaded.
+func (v Victims) Ordered() bool { return v == Mesh && !mutantOrderless }
+
+// Search is a thief's search for victims.
+type Search struct {
+	Self     filch.NodeName
+	Source   filch.NodeName // the node where the work began: the leader of a job; "": not known
+	Width    int            // the most nodes to ask
+	Failures int            // in a row so far
+}
+
+// Choose names the nodes to ask.
+func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 	if mutantSameVictims {
 		*r = 1
 	}
 	switch v {
 	case Mesh:
-		return m.mesh(self, failures)
+		if s.Failures < meshPatience {
+			return m.mesh(s.Self, s.Source)
+		}
 	case Hierarchical:
-		if me := m.Get(self); me != nil && me.Group != "" && failures%2 == 0 {
-			if near := m.Draw(self, k, r, func(p *filch.Member) bool { return lends(p) && p.Group == me.Group }); len(near) > 0 {
+		if me := m.Get(s.Self); me != nil && me.Group != "" && s.Failures%2 == 0 {
+			if near := m.Draw(s.Self, s.Width, r, func(p *filch.Member) bool { return lends(p) && p.Group == me.Group }); len(near) > 0 {
 				return near
 			}
 		}
+	case Sequential:
+		return m.after(s.Self, s.Width, s.Failures)
 	}
-	return m.Draw(self, k, r, lends)
+	return m.Draw(s.Self, s.Width, r, lends)
+}
+
+// after names the next k nodes behind self in the order of names; after each failure, the k
+// nodes behind these.
+func (m *Members) after(self filch.NodeName, k, failures int) []filch.NodeName {
+	order := m.byName()
+	at, n := m.place(self), len(order)
+	var names []filch.NodeName
+	for i := range n {
+		p := m.At(order[(at+1+failures*k+i)%n])
+		if p.Name != self && lends(p) && len(names) < k {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 // Draw picks k distinct nodes that fit, never self.
@@ -60,110 +106,6 @@ func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*fil
 	}
 	return names[:min(k, len(names))]
 }
-
-// Class is a node's part in deterministic victim selection (DVS, 3.1).
-type Class uint8
-
-// The classes.
-const (
-	Source Class = iota
-	ClassX       // on the axes: carry load outward
-	ClassZ       // at the rim: balance among the quadrants
-	ClassF       // the rest: carry load back inward
-)
-
-// spot is a place on the virtual mesh, relative to the source.
-type spot struct{ x, y int }
-
-func (s spot) hops(t spot) int { return abs(s.x-t.x) + abs(s.y-t.y) }
-
-func abs(n int) int { return max(n, -n) }
-
-// spotOf places members in rings around the source: ring d has 4d members.
-func spotOf(i int) spot {
-	d, first := 0, 0
-	for n := 1; i >= first+n; n = max(4*d, 1) {
-		first += n
-		d++
-	}
-	if d == 0 {
-		return spot{}
-	}
-	k := i - first
-	side, step := k/d, k%d
-	switch side {
-	case 0:
-		return spot{d - step, step}
-	case 1:
-		return spot{-step, d - step}
-	case 2:
-		return spot{step - d, -step}
-	}
-	return spot{step, step - d}
-}
-
-// class is the class of a place when the farthest node is d hops away.
-func (s spot) class(d int) Class {
-	switch h := s.hops(spot{}); {
-	case h == 0:
-		return Source
-	case d >= 2 && h == d:
-		return ClassZ
-	case s.x == 0 || s.y == 0:
-		return ClassX
-	}
-	return ClassF
-}
-
-// mesh names the victims of self in DVS: direct neighbors, and by class some nodes at two
-// hops; X asks the nodes nearer to the source first, Z and F the farther nodes. After
-// many failures in a row a node may ask all nodes: nodes that are gone leave places of
-// the mesh empty.
-func (m *Members) mesh(self filch.NodeName, failures int) []filch.NodeName {
-	i := m.Find(self)
-	if i < 0 {
-		return nil
-	}
-	me := spotOf(int(i))
-	d := spotOf(m.Len() - 1).hops(spot{})
-	class := me.class(d)
-	type victim struct {
-		name filch.NodeName
-		near int // to the source
-		hops int
-	}
-	var list []victim
-	for k := range m.All() {
-		p := m.At(int32(k))
-		if !lends(p) || p.Name == self {
-			continue
-		}
-		s := spotOf(k)
-		h := me.hops(s)
-		far := h == 2 && (class == ClassZ && d > 2 && s.class(d) == ClassZ ||
-			class == ClassX && me.hops(spot{}) == 1 && s.class(d) == ClassX)
-		if h == 1 || far || failures >= meshPatience {
-			list = append(list, victim{p.Name, s.hops(spot{}), h})
-		}
-	}
-	slices.SortStableFunc(list, func(a, b victim) int {
-		if (a.hops > 2) != (b.hops > 2) {
-			return a.hops - b.hops
-		}
-		if class == ClassX || class == Source {
-			return a.near - b.near
-		}
-		return b.near - a.near
-	})
-	names := make([]filch.NodeName, len(list))
-	for k := range list {
-		names[k] = list[k].name
-	}
-	return names
-}
-
-// meshPatience is the number of failures after which a node of the mesh asks all nodes.
-const meshPatience = 6
 
 // Half is half of n, rounded up, so that a single task can be stolen too; the
 // code of MATRIX rounds down.

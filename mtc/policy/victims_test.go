@@ -20,7 +20,7 @@ func TestVictimsAreDrawnAnew(t *testing.T) {
 	a, b := filch.Rand(1), filch.Rand(2)
 	same, seen := 0, map[filch.NodeName]bool{}
 	for range 200 {
-		x, y := m.Choose(Random, "n1", 10, 0, &a), m.Choose(Random, "n2", 10, 0, &b)
+		x, y := m.Choose(Random, Search{Self: "n1", Width: 10}, &a), m.Choose(Random, Search{Self: "n2", Width: 10}, &b)
 		if len(x) != 10 || slices.Contains(x, "n1") || slices.Contains(x, "n51") {
 			t.Fatalf("n1 asks %v", x)
 		}
@@ -39,7 +39,7 @@ func TestVictimsAreDrawnAnew(t *testing.T) {
 	if same > 0 || len(seen) != 98 {
 		t.Errorf("two nodes chose the same %d times of 200, and one saw %d of 98 others", same, len(seen))
 	}
-	near := m.Choose(Hierarchical, "n15", 5, 0, &a)
+	near := m.Choose(Hierarchical, Search{Self: "n15", Width: 5}, &a)
 	for _, n := range near {
 		if g := m.Get(n).Group; g != "1" {
 			t.Errorf("n15 asks %s of group %s first", n, g)
@@ -62,15 +62,89 @@ func TestMeshIsThePapers(t *testing.T) {
 				c.nodes, d, len(places), count[ClassZ], count[ClassX], count[ClassF], c.d, c.z, c.x, c.f)
 		}
 	}
-	m := NewMembers()
-	for i := range 41 {
-		m.Set(filch.Member{Name: numbered(i), Incarnation: 1})
-	}
-	for i := range 41 {
-		for _, n := range m.Choose(Mesh, numbered(i), 41, 0, new(filch.Rand)) {
-			if h := spotOf(i).hops(spotOf(int(m.Find(n)))); h > 2 {
-				t.Errorf("node %d asks one at %d hops", i, h)
+}
+
+// TestMeshOfLiveNodes: each node lists the members in the order of its own acquaintance,
+// itself first, and all nodes place them alike round the source, the leader of the job. X
+// asks victims nearer to the source first, Z and F farther ones; nobody steals over more
+// than two hops (DVS, definitions 1 and 2).
+func TestMeshOfLiveNodes(t *testing.T) {
+	const n, source = 41, 28
+	place := func(i int) spot { return spotOf((i - source + n) % n) } // names are in the order of numbers
+	name := func(i int) filch.NodeName { return filch.NodeName(fmt.Sprintf("n%02d", i)) }
+	classes := map[Class]int{}
+	for self := range n {
+		m := NewMembers()
+		for k := range n {
+			m.Set(filch.Member{Name: name((self + 7*k) % n), Incarnation: 1})
+		}
+		me := place(self)
+		class := me.class(4)
+		classes[class]++
+		list := m.Choose(Mesh, Search{Self: name(self), Source: name(source), Width: 6}, new(filch.Rand))
+		want := 0
+		for k := range n {
+			s, h := place(k), me.hops(place(k))
+			if h == 1 || h == 2 && (class == ClassZ && s.class(4) == ClassZ || class == ClassX && me.hops(spot{}) == 1 && s.class(4) == ClassX) {
+				want++
 			}
+		}
+		if len(list) != want {
+			t.Errorf("node %d of class %d has %d victims, want %d: %v", self, class, len(list), want, list)
+		}
+		last := -1
+		for _, v := range list {
+			var i int
+			if _, err := fmt.Sscanf(string(v), "n%d", &i); err != nil {
+				t.Fatal(err)
+			}
+			if me.hops(place(i)) > 2 {
+				t.Errorf("node %d steals over %d hops", self, me.hops(place(i)))
+			}
+			near := place(i).hops(spot{})
+			if class == ClassF || class == ClassZ {
+				near = 4 - near
+			}
+			if near < last {
+				t.Errorf("node %d of class %d asks in the order %v", self, class, list)
+			}
+			last = near
+		}
+		if far := m.Choose(Mesh, Search{Self: name(self), Source: name(source), Width: 6, Failures: meshPatience}, new(filch.Rand)); len(far) != 6 {
+			t.Errorf("after %d failures node %d asks %d nodes, want 6", meshPatience, self, len(far))
+		}
+	}
+	if classes[Source] != 1 || classes[ClassX] != 12 || classes[ClassZ] != 16 || classes[ClassF] != 12 {
+		t.Errorf("classes %v", classes)
+	}
+}
+
+// TestOrderedSurvey: in DVS the first victim in the order that has work is taken, not the
+// most loaded (definition 2).
+func TestOrderedSurvey(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		var s Survey
+		s.Begin([]filch.NodeName{"a", "b", "c"}, ordered && Mesh.Ordered())
+		s.Answer("c", 1, 9, 0)
+		s.Answer("b", 1, 2, 0)
+		s.Answer("a", 1, 0, 0)
+		if want := map[bool]filch.NodeName{false: "c", true: "b"}[ordered]; s.Best != want {
+			t.Errorf("ordered %v: takes %s, want %s", ordered, s.Best, want)
+		}
+	}
+}
+
+// TestSequentialVictims: the next nodes in the order of names, and after each failure the
+// nodes behind these.
+func TestSequentialVictims(t *testing.T) {
+	m := NewMembers()
+	for _, n := range []filch.NodeName{"c", "a", "e", "b", "d"} {
+		m.Set(filch.Member{Name: n, Incarnation: 1})
+	}
+	for failures, want := range [][]filch.NodeName{{"d", "e"}, {"a", "b"}} {
+		s := Search{Self: "c", Width: 2, Failures: failures}
+		if got := m.Choose(Sequential, s, new(filch.Rand)); !slices.Equal(got, want) {
+			t.Errorf("after %d failures c asks %v, want %v", failures, got, want)
 		}
 	}
 }

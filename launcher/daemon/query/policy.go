@@ -82,7 +82,7 @@ func (ps policies) policyHere() (wire.PolicyInfo, error) {
 	i := wire.PolicyInfo{Node: ps.sv.in.Self}
 	err := ps.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		p, q := t.Node.TaskPolicy()
-		i.Policy = p.Kind.String()
+		i.Policy, i.Victims = p.Kind.String(), p.Victims.String()
 		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {
 			i.Threshold = p.Bound()
 		}

@@ -1,0 +1,30 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+// TestIdleTimeIsNoSlowWork: FLDS estimates how long the dedicated tasks take (MATRIX v2,
+// III.B.3) by the rate at which tasks ended while the node had tasks. 1,000 tasks end in
+// 10 s, an idle hour follows, and 100 tasks come: at 100 tasks a second none moves.
+func TestIdleTimeIsNoSlowWork(t *testing.T) {
+	var ends Throughput
+	ends.Begin(time.Minute)
+	for range 1000 {
+		ends.Ended(10 * time.Millisecond)
+	}
+	ends.Rest(time.Minute + 10*time.Second)
+	now := time.Minute + 10*time.Second + time.Hour
+	ends.Begin(now)
+	if rate := ends.Rate(now); rate < 99 || rate > 101 {
+		t.Errorf("%.3f tasks a second after an idle hour, want 100", rate)
+	}
+	if n := Excess(100, ends.Rate(now), LocalTime); n != 0 {
+		t.Errorf("FLDS moves %d of 100 tasks that take a second", n)
+	}
+	ends.Begin(now + 5*time.Second) // another task beside
+	if rate := ends.Rate(now + 10*time.Second); rate < 49 || rate > 51 {
+		t.Errorf("%.3f tasks a second after 10 s without an end, want 50", rate)
+	}
+}
