@@ -34,7 +34,7 @@ func (f *logsFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.view.Fold, "fold", false, "print a line of several ranks or tasks once, as in [0-3,5] text")
 	p.BoolVarP(&f.view.Times, "timestamps", "t", false, "begin every line with a time: when a rank or a running task printed it, or when its task had ended")
 	p.IntVar(&f.view.Tail, "tail", -1, "only the last `N` lines of each stream of a task or rank")
-	p.BoolVar(&f.failed, "failed", false, "only the output of tasks that did not end well, with labels")
+	p.BoolVar(&f.failed, "failed", false, "only the output of tasks that did not end well at last, all attempts, with labels")
 	p.StringVar(&f.pattern, "grep", "", "only lines that match `RE`")
 }
 
@@ -130,8 +130,9 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 	r := &logs.Reader{Targets: targets, Follow: f.follow}
 	if f.failed {
 		r.Show = append(r.Show, logs.Failed)
+		logs.FindEnds(c, targets)
 		if !labelled {
-			f.view.Label = many
+			f.view.Label = many || targets[0].Retried()
 		}
 	}
 	if many || f.view.Label || f.view.Times || f.view.Fold || f.view.Grep != nil {

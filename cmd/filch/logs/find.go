@@ -1,6 +1,8 @@
 package logs
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +31,142 @@ func Find(c *client.Client, spans []cli.JobSpan) ([]Target, error) {
 			return nil, err
 		}
 	}
+	findUnused(c, targets)
 	return targets, nil
+}
+
+// unusedTasks bounds the tasks of a job whose records are read to find the nodes that have
+// run none. With more tasks, the reader warns of each node that is down.
+const unusedTasks = 1 << 16
+
+// findUnused finds the nodes that are down and have run no task of a job: no output is
+// lost with them.
+func findUnused(c *client.Client, targets []Target) {
+	var nodes []wire.NodeInfo
+	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes, wire.OnlyHere); err != nil {
+		return
+	}
+	nodes = slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool { return n.State != filch.Dead.String() && n.State != filch.Left.String() })
+	for i := range targets {
+		t := &targets[i]
+		if len(nodes) == 0 || !cli.IsTasks(&t.Info) || t.Info.Tasks.Total > unusedTasks {
+			continue
+		}
+		ran, ok := ranOn(c, t)
+		t.unused = map[filch.NodeName]bool{}
+		for k := range nodes {
+			t.unused[nodes[k].Node] = ok && !ran[nodes[k].Node]
+		}
+	}
+}
+
+// ranOn reads the nodes that have run tasks of a job. ok is false if some records cannot be
+// read, or if an earlier attempt may have run on another node.
+func ranOn(c *client.Client, t *Target) (ran map[filch.NodeName]bool, ok bool) {
+	ran, ok = map[filch.NodeName]bool{}, true
+	err := eachTask(c, t, func(_ int32, k *record.Task) {
+		ran[k.Owner.Node] = true
+		ok = ok && k.Attempt == record.FirstAttempt && !k.Maybe
+	})
+	return ran, ok && err == nil
+}
+
+// eachTask reads the records of the tasks of a job, by index.
+func eachTask(c *client.Client, t *Target, f func(index int32, k *record.Task)) error {
+	var keys []dht.Key
+	for b := range (t.Info.Tasks.Total + record.BlockSize - 1) / record.BlockSize {
+		keys = append(keys, dht.Key(record.KeyBlock(t.Job, b)))
+	}
+	at := int32(0)
+	return lookup(c, keys, func(value []byte) error {
+		b := &record.Block{}
+		if len(value) > 0 {
+			var err error
+			if b, err = record.DecodeBlock(value); err != nil {
+				return err
+			}
+		}
+		for i := range b.Tasks {
+			f(at+int32(b.Offs[i]), &b.Tasks[i])
+		}
+		at += record.BlockSize
+		return nil
+	})
+}
+
+// endsTasks bounds the tasks of a job whose ends are read for --failed.
+const endsTasks = 1 << 20
+
+// FindEnds reads which tasks ended well after a failed attempt, and how often tasks were
+// started, for --failed.
+func FindEnds(c *client.Client, targets []Target) {
+	for i := range targets {
+		t := &targets[i]
+		if t.Info.Tasks.Total > endsTasks {
+			ui.Warn(fmt.Sprintf("job %d has more than %d tasks: failed attempts of tasks that ended well are shown too", t.Job, endsTasks))
+			continue
+		}
+		if err := t.findEnds(c); err != nil {
+			ui.Warn(fmt.Sprintf("cannot read the ends of the tasks of job %d: failed attempts of tasks that ended well are shown too: %s", t.Job, ui.Cause(err)))
+		}
+	}
+}
+
+// Retried reports whether [FindEnds] found a task that was started more than once among
+// the tasks that are shown.
+func (t *Target) Retried() bool {
+	for i := range t.starts {
+		if t.First <= i && i <= t.Last {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Target) findEnds(c *client.Client) error {
+	var spec *record.Spec
+	err := lookup(c, []dht.Key{dht.Key(record.KeySpec(t.Job))}, func(value []byte) (err error) {
+		spec, err = record.DecodeSpec(value)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.well, t.starts = map[int32]bool{}, map[int32]int32{}
+	return eachTask(c, t, func(index int32, k *record.Task) {
+		n := record.Starts(k.Attempt, k.Maybe)
+		switch {
+		case n == 1 || !k.State.Final():
+		case k.State == filch.OK:
+			t.well[spec.Name(index)] = true
+		default:
+			t.starts[spec.Name(index)] = n
+		}
+	})
+}
+
+// lookup reads records.
+func lookup(c *client.Client, keys []dht.Key, take func(value []byte) error) error {
+	for len(keys) > 0 {
+		ops := make([]dht.Op, min(len(keys), namesAtOnce))
+		for i := range ops {
+			ops[i] = dht.Op{Code: dht.OpLookup, Key: keys[i], Consistent: true}
+		}
+		results, err := c.Store(namesWait, ops...)
+		for i := range results {
+			if r := &results[i]; r.Outcome != dht.Done && r.Outcome != dht.Absent && err == nil {
+				err = filch.Errorf(filch.Unavailable, "cannot read a record: %s", r.Outcome)
+			}
+			if err == nil {
+				err = take(results[i].Value)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		keys = keys[len(ops):]
+	}
+	return nil
 }
 
 // exists refuses a first task that the job does not have. An open job may get the task
@@ -67,31 +204,23 @@ func names(c *client.Client, t *Target) (all []string) {
 		keys = append(keys, dht.Key(record.KeyPayload(t.Job, part)))
 	}
 	all = make([]string, 0, t.Info.Tasks.Total)
-	for len(keys) > 0 {
-		n := min(len(keys), namesAtOnce)
-		ops := make([]dht.Op, n)
-		for i := range ops {
-			ops[i] = dht.Op{Code: dht.OpLookup, Key: keys[i]}
-		}
-		results, err := c.Store(namesWait, ops...)
+	err := lookup(c, keys, func(value []byte) error {
+		p, err := record.DecodePayload(value)
 		if err != nil {
-			return nil
+			return err
 		}
-		for i := range results {
-			p, err := record.DecodePayload(results[i].Value)
+		for off := range min(record.PayloadSize, int(t.Info.Tasks.Total)-len(all)) {
+			line, _ := p.Line(uint8(off))
+			node, err := record.DecodeGraphNode(line)
 			if err != nil {
-				return nil
+				return err
 			}
-			for off := range min(record.PayloadSize, int(t.Info.Tasks.Total)-len(all)) {
-				line, _ := p.Line(uint8(off))
-				node, err := record.DecodeGraphNode(line)
-				if err != nil {
-					return nil
-				}
-				all = append(all, node.Name)
-			}
+			all = append(all, node.Name)
 		}
-		keys = keys[n:]
+		return nil
+	})
+	if err != nil {
+		return nil
 	}
 	return all
 }

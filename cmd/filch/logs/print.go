@@ -136,7 +136,7 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 	if o.Lost > 0 {
 		ui.Warn(fmt.Sprintf("%d bytes in the middle of what task %d.%d printed were dropped", o.Lost, t.Job, o.Index))
 	}
-	if len(o.Data) == 0 {
+	if len(o.Data) == 0 || t.well[o.Index] {
 		return nil
 	}
 	if p.view.Fold {
@@ -229,6 +229,11 @@ func (p *Printer) label(b []byte, t *Target, o *wire.OutputPiece) []byte {
 	}
 	if o.Rank > 0 {
 		b = fmt.Appendf(b, ".%d", o.Rank-1)
+	}
+	if n := t.starts[o.Index]; n > 0 {
+		b = fmt.Appendf(b, " (attempt %d of %d)", o.Attempt, n)
+	} else if o.Attempt > 1 {
+		b = fmt.Appendf(b, " (attempt %d)", o.Attempt)
 	}
 	return append(b, ": "...)
 }

@@ -58,6 +58,14 @@ type Target struct {
 	Info        launcher.JobInfo // as of the beginning, or the end of the job
 	Names       []string         // of a workflow's tasks; else nil
 
+	// unused are nodes that were dead or had left at the beginning, and that have run no
+	// task of the job.
+	unused map[filch.NodeName]bool
+	// By number: tasks that ended well after a failed attempt, and the starts of other tasks
+	// with more than one; see [FindEnds].
+	well   map[int32]bool
+	starts map[int32]int32
+
 	order int // among the targets
 }
 
@@ -408,7 +416,7 @@ func (r *Reader) onTrouble(p *part, err error) {
 	if !p.job.tasks() {
 		text = missing(p)
 	}
-	if p.job.tasks() || p.job.has(p.node) {
+	if p.job.tasks() && !p.job.unused[p.node] || p.job.has(p.node) {
 		r.warn(text)
 	}
 	p.caught, p.round = true, r.passing.round
