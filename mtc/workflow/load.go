@@ -46,19 +46,23 @@ type YAMLFault struct {
 const ExitYAML = 2
 
 // Load reads a workflow file of any form, and tells the forms apart by the first bytes.
-func Load(r io.Reader, o Options) (*Graph, error) { return readFile(r, o, nil) }
+func Load(r io.Reader, o Options) (*Graph, error) {
+	g, err := readFile(r, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
 
 // Check reads a file as Load does, and goes on after an error in a file of our own form.
 // Errs are in the order of the text, errors of edges last; at most ProblemsMax, and more
-// counts the rest. The graph is nil if there are errors.
+// counts the rest. With errors, the graph has the tasks and files that could be read, and
+// is good for nothing but the search for further errors; nil: there are none.
 func Check(r io.Reader, o Options) (g *Graph, errs []error, more int) {
 	p := &problems{}
 	g, err := readFile(r, o, p)
 	if err != nil {
 		p.add(err)
-	}
-	if len(p.list) > 0 {
-		g = nil
 	}
 	return g, p.list, p.more
 }
@@ -94,7 +98,7 @@ func readFile(r io.Reader, o Options, all *problems) (*Graph, error) {
 		}
 	}
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	g.scale(o)
 	return g, nil

@@ -58,7 +58,7 @@ func readNative(src source, text []byte, all *problems) (*Graph, error) {
 	}
 	g, err := n.b.finish()
 	if err != nil {
-		return nil, err
+		return n.b.g, err
 	}
 	g.Format = "filch " + nativeVersion
 	return g, nil

@@ -215,7 +215,7 @@ func TestCheckFindsAll(t *testing.T) {
 	}
 	text := b.String() + "}}"
 	g, errs, more := Check(strings.NewReader(text), Options{Name: "w"})
-	if g != nil || len(errs) != ProblemsMax || more != 3*ProblemsMax {
+	if g == nil || len(g.Tasks) != 2*ProblemsMax || len(errs) != ProblemsMax || more != 3*ProblemsMax {
 		t.Errorf("got %d errors and %d more, want %d and %d", len(errs), more, ProblemsMax, 3*ProblemsMax)
 	}
 	_, err := Load(strings.NewReader(text), Options{Name: "w"})

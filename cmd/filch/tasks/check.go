@@ -45,23 +45,34 @@ func checkWorkflow(name, folder string) error {
 	}
 	defer file.Close()
 	g, errs, more := workflow.Check(file, o)
+	add := func(err error) {
+		if len(errs) < workflow.ProblemsMax {
+			errs = append(errs, err)
+		} else {
+			more++
+		}
+	}
 	warned := 0
 	if g != nil {
 		f := &runFlags{folder: folder, priority: "0"}
 		if f.folder == "" && name != "-" {
 			f.folder = filepath.Dir(name)
 		}
-		errs, more = f.checkRun(g, o.Name)
+		whole := len(errs) == 0
+		f.checkInputs(g, o.Name, add)
+		if whole {
+			if _, _, err := f.submission(g, allTasks(g), make([]workflow.Mark, len(g.Tasks)), nil); err != nil {
+				add(err)
+			}
+		}
 		f.checkPrograms(g, o.Name, func(err *filch.Error, fatal bool) {
 			switch {
-			case !fatal && warned < workflow.ProblemsMax:
+			case fatal:
+				add(err)
+			case warned < workflow.ProblemsMax:
 				warned++
 				ui.Warn(err.Error())
 				ui.Hint(err.Hint)
-			case fatal && len(errs) < workflow.ProblemsMax:
-				errs = append(errs, err)
-			case fatal:
-				more++
 			}
 		})
 	}
@@ -79,9 +90,8 @@ func checkWorkflow(name, folder string) error {
 	return nil
 }
 
-// checkRun checks what filch workflow run checks after reading the file: the inputs, the
-// sizes of commands, and options that all tasks must share.
-func (f *runFlags) checkRun(g *workflow.Graph, name string) (errs []error, more int) {
+// checkInputs finds the inputs that no task writes and that are not there.
+func (f *runFlags) checkInputs(g *workflow.Graph, name string, report func(err error)) {
 	start, readers := g.Readers()
 	for i := range g.Files {
 		in := &g.Files[i]
@@ -89,19 +99,11 @@ func (f *runFlags) checkRun(g *workflow.Graph, name string) (errs []error, more 
 			continue
 		}
 		if _, err := f.inputSize(in.Path); err != nil {
-			if len(errs) == workflow.ProblemsMax {
-				more++
-				continue
-			}
 			t := &g.Tasks[readers[start[i]]]
-			errs = append(errs, filch.Errorf(filch.NotFound, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, ui.Cause(err)).
+			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, ui.Cause(err)).
 				WithHint("create the file, or list it in the outputs of a task"))
 		}
 	}
-	if _, _, err := f.submission(g, allTasks(g), make([]workflow.Mark, len(g.Tasks)), nil); err != nil {
-		errs = append(errs, err)
-	}
-	return errs, more
 }
 
 // checkPrograms finds programs with a relative path that no node can find: a task runs in
