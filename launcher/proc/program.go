@@ -111,7 +111,7 @@ func Inspect(name, path string, node filch.NodeName) (Program, *Failure) {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return Program{}, Failf(launcher.CauseNotFound, filch.NotFound, "cannot run %s: not on %s", name, node).
-			Hint("--bcast copies a program to every node")
+			Hint("check the name, or --bcast copies a program to every node")
 	case err != nil:
 		return Program{}, Failf(launcher.CauseNotExec, filch.Denied, "cannot run %s on %s: %s", name, node, Reason(err))
 	case st.IsDir():
