@@ -52,6 +52,13 @@ func WithoutGPUs(env []string) []string {
 // NoGPUs are the variables of a rank that asked for no GPU in a job with GPUs.
 func NoGPUs() []string { return []string{"CUDA_VISIBLE_DEVICES=", "ROCR_VISIBLE_DEVICES="} }
 
+// GPUShare is the part of local rank i of n of the lent GPUs; ranks share GPUs when there are
+// fewer than ranks.
+func GPUShare(gpus []string, i, n int) []string {
+	from := i * len(gpus) / n
+	return gpus[from:max((i+1)*len(gpus)/n, from+1)]
+}
+
 // GPUEnv gives local rank i of n its share of the lent GPUs. A name is a vendor, a colon
 // and the runtime's name of the device; or a vendor and a number; or a number alone, for
 // the variables of every runtime.
@@ -59,8 +66,7 @@ func GPUEnv(gpus []string, i, n int) []string {
 	if len(gpus) == 0 || n == 0 {
 		return nil
 	}
-	from := i * len(gpus) / n
-	mine := gpus[from:max((i+1)*len(gpus)/n, from+1)] // shared, when there are fewer than ranks
+	mine := GPUShare(gpus, i, n)
 	lists := map[string][]string{}
 	for _, g := range mine {
 		number := filch.GPUNumber(g)

@@ -54,7 +54,7 @@ var Variables = []variable{
 	{"SLURM_JOB_CPUS_PER_NODE", everywhere, ofTheJob, "CPUs of the job on each node, like `4(x2),2`", func(f *Facts) string { return counts(f.CPUs) }},
 	{"SLURM_JOB_END_TIME", everywhere, ofTheJob, "the end by the time limit, in seconds since 1970; only with a time limit", func(f *Facts) string { return some(f.Ends) }},
 	{"SLURM_JOB_GID", everywhere, ofTheJob, "the group id of the user", func(f *Facts) string { return known(f, strconv.Itoa(f.Submitter.GID)) }},
-	{"SLURM_JOB_GPUS", Batch, ofTheRank, "the numbers of the GPUs of the job on the node", numbers},
+	{"SLURM_JOB_GPUS", Batch, ofTheJob, "the numbers of the GPUs of the job on the node of the script", numbers},
 	{"SLURM_JOB_ID", everywhere, ofTheJob, "the number of the job", func(f *Facts) string { return some(f.Job) }},
 	{"SLURM_JOB_NAME", everywhere, ofTheJob, "the name of the job", func(f *Facts) string { return f.Name }},
 	{"SLURM_JOB_NODELIST", everywhere, ofTheJob, "the nodes of the job, like `n[1-3,7]`", func(f *Facts) string { return Hostlist(f.Nodes) }},
@@ -81,7 +81,7 @@ var Variables = []variable{
 	{"SLURM_RESTART_COUNT", everywhere, ofTheJob, "how often the job was started again; not set at the first start", func(f *Facts) string { return some(f.Restarts) }},
 	{"SLURM_SRUN_COMM_HOST", Rank, ofTheStep, "the same as `SLURM_LAUNCH_NODE_IPADDR`", address},
 	{"SLURM_STEPID", Rank, ofTheStep, "the same as `SLURM_STEP_ID`", step},
-	{"SLURM_STEP_GPUS", Rank, ofTheRank, "the numbers of the GPUs of the step on the node", numbers},
+	{"SLURM_STEP_GPUS", Rank, ofTheRank, "the numbers of the GPUs of the step on the node; of the rank, with `--gpus-per-task`", numbers},
 	{"SLURM_STEP_ID", Rank, ofTheStep, "the number of the step in its job, from 0", step},
 	{"SLURM_STEP_NODELIST", Rank, ofTheStep, "the nodes of the step", func(f *Facts) string { return ofStep(f, func(*Step) string { return Hostlist(f.Nodes) }) }},
 	{"SLURM_STEP_NUM_NODES", Rank, ofTheStep, "the number of nodes of the step", func(f *Facts) string { return ofStep(f, func(*Step) string { return some(len(f.Nodes)) }) }},
@@ -152,10 +152,12 @@ func tasks(f *Facts) string {
 	return some(f.Options.Ranks)
 }
 
-// numbers are the numbers of the GPUs.
-func numbers(f *Facts) string {
-	words := make([]string, len(f.GPUs))
-	for i, g := range f.GPUs {
+func numbers(f *Facts) string { return GPUNumbers(f.GPUs) }
+
+// GPUNumbers are the numbers of GPUs, with commas.
+func GPUNumbers(gpus []string) string {
+	words := make([]string, len(gpus))
+	for i, g := range gpus {
 		words[i] = filch.GPUNumber(g)
 	}
 	return strings.Join(words, ",")

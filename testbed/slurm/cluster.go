@@ -24,6 +24,7 @@ const upWithin = 30 * time.Second
 type Options struct {
 	Nodes int // named n1, n2 ...
 	CPUs  int // of each; more than the machine has will do
+	GPUs  int // of each: devices that do nothing
 	Dir   string
 	Conf  []string // lines for slurm.conf, on top of ours
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // write lays out the folder. TmpFS is each node's own, as the plugins make fixed
@@ -38,9 +39,16 @@ func (c *Cluster) write() error {
 		"SlurmctldDebug=info", "SlurmdDebug=info",
 	}
 	conf = append(conf, c.Conf...)
+	gres := ""
+	if c.GPUs > 0 {
+		conf, gres = append(conf, "GresTypes=gpu"), fmt.Sprintf("Gres=gpu:%d ", c.GPUs)
+		if err := c.writeGPUs(); err != nil {
+			return err
+		}
+	}
 	for i := range c.Nodes {
-		conf = append(conf, fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=%d RealMemory=4000 State=UNKNOWN",
-			c.Node(i), c.host, c.ports[i+1], c.CPUs))
+		conf = append(conf, fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=%d RealMemory=4000 %sState=UNKNOWN",
+			c.Node(i), c.host, c.ports[i+1], c.CPUs, gres))
 	}
 	conf = append(conf, "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP", "")
 	key := make([]byte, 128)
@@ -49,6 +57,22 @@ func (c *Cluster) write() error {
 		return err
 	}
 	return os.WriteFile(c.conf(), []byte(strings.Join(conf, "\n")), 0o644)
+}
+
+// nullDevice is the number of a device that everybody may use.
+const nullDevice = 1<<8 | 3
+
+// writeGPUs makes a device for each GPU of a node, and gres.conf: nodes share the devices.
+func (c *Cluster) writeGPUs() error {
+	text := ""
+	for i := range c.GPUs {
+		file := c.path(fmt.Sprintf("gpu%d", i))
+		if err := syscall.Mknod(file, syscall.S_IFCHR|0o666, nullDevice); err != nil {
+			return err
+		}
+		text += "Name=gpu File=" + file + "\n"
+	}
+	return os.WriteFile(c.path("gres.conf"), []byte(text), 0o644)
 }
 
 // freePorts are n ports of the loopback that nobody listens on now.

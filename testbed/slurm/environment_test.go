@@ -3,21 +3,25 @@
 package slurm_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/filch-hpc/filch/testbed/slurm"
 )
 
 // dump writes the variables of Slurm in a batch script and in its steps.
 const dump = `#!/bin/bash
 cd $HOME/$1 || exit
-dump() { env | grep -E '^S(LURM|RUN|BATCH)' | sort; }
+dump() { env | grep -E '^(S(LURM|RUN|BATCH)|CUDA_|GPU_DEVICE|ROCR_|HIP_|ZE_)' | sort; }
+export -f dump
 set -- $1 $2$SLURM_ARRAY_TASK_ID
 dump >$2.script
-srun -n1 -N1 env | grep -E '^S(LURM|RUN|BATCH)' | sort >$2.one
-srun sh -c 'env | grep -E "^S(LURM|RUN|BATCH)" | sort >'$2'.all.$SLURM_PROCID'
+srun -n1 -N1 bash -c dump >$2.one
+srun bash -c 'dump >'$2'.all.$SLURM_PROCID'
 `
 
 // differ are the variables that are not as Slurm sets them, with the reason; docs/shims.md
@@ -36,6 +40,12 @@ var differ = map[string]string{
 	"SLURM_CPUS_ON_NODE":                   "the CPUs of the step, for a rank",
 }
 
+// differGPUs are such variables of jobs with GPUs.
+var differGPUs = map[string]string{
+	"GPU_DEVICE_ORDINAL": "not set: ROCR_VISIBLE_DEVICES has the GPUs of AMD",
+	"SLURMD_TRES_BIND":   "not set: the keeper gives each rank its GPUs",
+}
+
 // another are variables with another value for each job.
 var another = []string{
 	"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_ARRAY_JOB_ID", "SLURM_SUBMIT_HOST", "SLURM_PRIO_PROCESS", "SLURM_SUBMIT_DIR",
@@ -45,11 +55,7 @@ var another = []string{
 // TestShimEnvironment compares the environments of a batch script and its steps with those
 // of Slurm.
 func TestShimEnvironment(t *testing.T) {
-	r := newRig(t)
-	r.shims("--slurm")
-	r.wait = linesWithin
-	r.write("dump.sh", dump)
-	jobs := []struct{ name, options string }{
+	newRig(t).environments(differ, []string{"-N4", "-n16"}, []dumped{
 		{"shape", "-N4 -n16 --mem=100M -J nm -t 5 -m cyclic"},
 		{"plain", "-n1"},
 		{"array", "-N4 -n4 --array=3-5:2"},
@@ -60,8 +66,38 @@ func TestShimEnvironment(t *testing.T) {
 		{"names", "-n2 --export=FOO=bar"},
 		{"over", "-N1 -O -n9"},
 		{"plane", "-N4 -n16 -c1 --ntasks-per-node=4 --mem-per-cpu=10M -m plane=2"},
-	}
-	ours := "export PATH=$HOME/shims:$PATH\ncd $HOME\n"
+	})
+}
+
+// TestShimGPUEnvironment does the same for jobs with GPUs, of nodes with devices that Slurm
+// takes for GPUs.
+func TestShimGPUEnvironment(t *testing.T) {
+	newRig(t) // the binaries
+	all := maps.Clone(differ)
+	maps.Copy(all, differGPUs)
+	delete(all, "SLURM_JOB_END_TIME") // these jobs have no time limit
+	r := newRigOn(t, slurm.New(t, slurm.Options{Nodes: 2, CPUs: 4, GPUs: 2}))
+	r.environments(all, []string{"-N2", "-n8", "--gres=gpu:2"}, []dumped{
+		{"gres", "-N2 -n4 --ntasks-per-node=2 --gres=gpu:2"},
+		{"gpus", "-N1 -w n1 -n2 --gpus=2"},
+		{"gpus-per-node", "-N2 -n4 --ntasks-per-node=2 --gpus-per-node=1"},
+		{"gpus-per-task", "-N1 -w n1 -n2 --gpus-per-task=1"},
+	})
+}
+
+// dumped is a batch job, with its options.
+type dumped struct{ name, options string }
+
+// environments runs batch jobs with Slurm and, in an allocation, with filch, and compares
+// their variables: the variables of differ have other values, and each has so somewhere.
+func (r *rig) environments(differ map[string]string, allocation []string, jobs []dumped) {
+	t := r.t
+	t.Helper()
+	r.shims("--slurm")
+	r.wait = linesWithin
+	r.write("dump.sh", dump)
+	ours := "unset CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK GPU_DEVICE_ORDINAL\n" + // of the allocation
+		"export PATH=$HOME/shims:$PATH\ncd $HOME\n"
 	for _, d := range []string{"real", "ours"} {
 		if err := os.Mkdir(filepath.Join(r.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -72,7 +108,7 @@ func TestShimEnvironment(t *testing.T) {
 		ours += "sbatch --wait -o none " + j.options + " dump.sh ours " + j.name + "\n"
 	}
 	r.write("ours.sh", ours)
-	if out, code := r.batch(`filch up --slots 4 -- bash $HOME/ours.sh`, "-N4", "-n16"); code != 0 {
+	if out, code := r.batch(`filch up --slots 4 -- bash $HOME/ours.sh`, allocation...); code != 0 {
 		t.Fatalf("got exit code %d: %s", code, out)
 	}
 	files, _ := filepath.Glob(filepath.Join(r.dir, "real", "*"))

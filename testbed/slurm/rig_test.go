@@ -56,13 +56,19 @@ func newRig(t *testing.T) *rig {
 	if world.err != nil {
 		t.Fatal(world.err)
 	}
+	return newRigOn(t, world.cluster)
+}
+
+// newRigOn is a rig on a cluster of a test's own.
+func newRigOn(t *testing.T, c *slurm.Cluster) *rig {
+	t.Helper()
 	dir, err := os.MkdirTemp(world.dir, "t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(world.cluster.Env(), "FILCH_LOCAL="+world.cluster.Local(), "FILCH_HOME="+filepath.Join(dir, "home"),
+	env := append(c.Env(), "FILCH_LOCAL="+c.Local(), "FILCH_HOME="+filepath.Join(dir, "home"),
 		"FILCH_FILCHD="+filepath.Join(world.dir, "bin", "filchd"), "HOME="+dir, "PATH="+filepath.Join(world.dir, "bin")+":"+os.Getenv("PATH"))
-	return &rig{t: t, c: world.cluster, dir: dir, env: env, wait: jobWithin}
+	return &rig{t: t, c: c, dir: dir, env: env, wait: jobWithin}
 }
 
 func open() error {

@@ -53,7 +53,7 @@ func (j *job) jobEnv(base []string) []string {
 	if j.what.Slurm != nil {
 		env = slurmenv.Merge(env, slurmenv.Environ(j.slurmFacts(), slurmenv.Rank))
 		env = slices.DeleteFunc(env, func(kv string) bool { // of each rank: see rankEnv
-			return strings.HasPrefix(kv, "SLURM_PROCID=") || strings.HasPrefix(kv, "SLURM_LOCALID=")
+			return strings.HasPrefix(kv, "SLURM_PROCID=") || strings.HasPrefix(kv, "SLURM_LOCALID=") || strings.HasPrefix(kv, "SLURM_STEP_GPUS=")
 		})
 	}
 	return env
@@ -69,14 +69,17 @@ func (j *job) rankEnv(r *rank) []string {
 	if j.what.Slurm != nil {
 		env = append(env, "SLURM_PROCID="+id, "SLURM_LOCALID="+local)
 	}
-	switch gpus := j.gpus(); {
-	case j.what.NoGPUs:
+	if j.what.NoGPUs {
 		return append(env, proc.NoGPUs()...)
-	case j.sharesGPUs():
-		return append(env, proc.GPUEnv(slices.Compact(slices.Clone(gpus)), 0, 1)...)
-	default:
-		return append(env, proc.GPUEnv(gpus, r.local, len(j.ranks))...)
 	}
+	gpus, i, n := j.gpus(), r.local, len(j.ranks)
+	if j.sharesGPUs() {
+		gpus, i, n = slices.Compact(slices.Clone(gpus)), 0, 1
+	}
+	if len(gpus) > 0 && j.what.Slurm != nil && !j.what.Slurm.Script {
+		env = append(env, "SLURM_STEP_GPUS="+slurmenv.GPUNumbers(proc.GPUShare(gpus, i, n)))
+	}
+	return append(env, proc.GPUEnv(gpus, i, n)...)
 }
 
 // gpus are the GPUs that the ranks use: their own, or the GPUs of the job around.

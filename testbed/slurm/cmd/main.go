@@ -20,6 +20,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	nodes := flag.Int("nodes", 4, "nodes")
 	cpus := flag.Int("cpus", 4, "CPUs of each")
+	gpus := flag.Int("gpus", 0, "GPUs of each, which do nothing")
 	flag.Parse()
 	argv := flag.Args()
 	if len(argv) == 0 {
@@ -31,7 +32,7 @@ func run() int {
 	}
 	defer os.RemoveAll(dir)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT) // they are the command's
-	c, err := slurm.Open(slurm.Options{Nodes: *nodes, CPUs: *cpus, Dir: dir})
+	c, err := slurm.Open(slurm.Options{Nodes: *nodes, CPUs: *cpus, GPUs: *gpus, Dir: dir})
 	if err != nil {
 		return fail(err)
 	}
