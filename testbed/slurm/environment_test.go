@@ -60,7 +60,7 @@ func TestShimEnvironment(t *testing.T) {
 		{"plain", "-n1"},
 		{"array", "-N4 -n4 --array=3-5:2"},
 		{"nodes", "-N2 -w n[1-2]"},
-		{"exclusive", "-N2 --exclusive"},
+		{"exclusive", "-N2 -w n[1-2] --exclusive"},
 		{"whole", "-N1 -n2 --exclusive"},
 		{"none", "-n2 --export=NONE"},
 		{"names", "-n2 --export=FOO=bar"},

@@ -41,8 +41,21 @@ const linesWithin = 15 * time.Minute
 
 // TestShimSaysWhatSrunSays is the differential test.
 func TestShimSaysWhatSrunSays(t *testing.T) {
+	sayTheSame(t, "testdata/srun.lines", "filch up --slots 4 -- bash $HOME/compare.sh", "-N4", "-n16")
+}
+
+// TestShimPlacesAsSrun does the same in an allocation with unequal parts of its nodes: for
+// filch, a run has the other slots of the third node.
+func TestShimPlacesAsSrun(t *testing.T) {
+	sayTheSame(t, "testdata/plane.lines", "filch up --slots 4 -- bash -c 'filch run --detach -w n3 -n 3 sleep 900 && bash $HOME/compare.sh'", "-N3", "-n9")
+}
+
+// sayTheSame runs command lines with the real srun and with the shim, by a script in an
+// allocation.
+func sayTheSame(t *testing.T, file, script string, options ...string) {
+	t.Helper()
 	r := newRig(t)
-	text, err := os.ReadFile("testdata/srun.lines")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +74,7 @@ func TestShimSaysWhatSrunSays(t *testing.T) {
 	r.write("compare.sh", compare)
 	r.wait = linesWithin
 	r.shims()
-	if out, code := r.batch(`filch up --slots 4 -- bash $HOME/compare.sh`, "-N4", "-n16"); code != 0 {
+	if out, code := r.batch(script, options...); code != 0 {
 		t.Fatalf("got exit code %d: %s", code, out)
 	}
 	same := 0
@@ -76,7 +89,7 @@ func TestShimSaysWhatSrunSays(t *testing.T) {
 		}
 		t.Errorf("%s\nsrun:\n%s%sfilch:\n%s%s", line, real, r.read(fmt.Sprintf("real/%d.err", i+1)), ours, r.read(fmt.Sprintf("ours/%d.err", i+1)))
 	}
-	t.Logf("figure: %d of %d srun command lines say the same", same, len(lines))
+	t.Logf("figure: %d of %d srun command lines of %s say the same", same, len(lines), filepath.Base(file))
 	r.clean()
 }
 

@@ -95,8 +95,8 @@ func allocations() []promise {
 			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimLoop|^TestMPIShims$", tags: "root"}},
 		},
 		{
-			line: "9c", what: "srun command lines with srun and with the shim", bar: ">= 60 say the same",
-			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimSays", tags: "root"}},
+			line: "9c", what: "srun command lines with srun and with the shim; the variables of jobs and steps, with GPUs too", bar: ">= 60 say the same, variables differ by name only",
+			tests: []suite{{dir: "./testbed/slurm", run: "^TestShimSays|^TestShimPlaces|^TestShim(GPU)?Environment$", tags: "root"}},
 		},
 		{
 			line: "9d", what: "Snakemake --slurm and --cluster, Toil, cwltool through the shims; the calls of other clients", bar: "20 jobs each",
