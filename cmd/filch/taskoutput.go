@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -140,13 +139,21 @@ func (x *exporter) Piece(t *logs.Target, p *wire.OutputPiece) error {
 	return err
 }
 
-// safeName is a name that is a name of a file everywhere, and no option.
-var safeName = regexp.MustCompile(`^[A-Za-z0-9_+][A-Za-z0-9._+-]{0,199}$`)
+// safeNameMax is the length of the longest safe name.
+const safeNameMax = 200
+
+// safeName reports whether a name is a name of a file everywhere, and no option.
+func safeName(name string) bool {
+	bad := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._+-", r)
+	}
+	return name != "" && len(name) <= safeNameMax && name[0] != '.' && name[0] != '-' && !strings.ContainsFunc(name, bad)
+}
 
 // exportName is the name of a task's files: the name of the task if the name is safe and no
 // number, else the number.
 func exportName(t *logs.Target, i int32) string {
-	if int(i) < len(t.Names) && safeName.MatchString(t.Names[i]) && !ui.AllDigits(t.Names[i]) {
+	if int(i) < len(t.Names) && safeName(t.Names[i]) && !ui.AllDigits(t.Names[i]) {
 		return t.Names[i]
 	}
 	return strconv.Itoa(int(i))
