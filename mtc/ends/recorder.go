@@ -38,7 +38,12 @@ type Recorder struct {
 	blocks []*block
 	zones  []*zone
 	unsaid int64 // ends not recorded
+	spare  [][]record.BlockOp
 }
+
+// sparesMax bounds the empty lists of ends that a Recorder keeps, for the next blocks: a
+// full list has some 50 KB.
+const sparesMax = 4
 
 // New makes a Recorder with nothing to send.
 func New(n Node) Recorder { return Recorder{node: n} }
@@ -70,6 +75,9 @@ func (r *Recorder) End(j Job, it queue.Item, t record.Task) {
 	b := p.blocks[num]
 	if b == nil {
 		b = &block{job: j, num: num}
+		if n := len(r.spare); n > 0 {
+			b.ends, r.spare = r.spare[n-1], r.spare[:n-1]
+		}
 		p.blocks[num] = b
 	}
 	b.ends = append(b.ends, op)
@@ -133,6 +141,10 @@ func (r *Recorder) sendEnds(b *block) {
 		r.unsaid -= int64(n)
 		r.Tallied(j, record.BlockTally{Block: b.num, Tally: p.Tally})
 		if len(b.ends) == 0 {
+			if len(r.spare) < sparesMax && cap(b.ends) <= 2*record.BlockSize {
+				r.spare = append(r.spare, b.ends)
+			}
+			b.ends = nil
 			delete(j.Pending().blocks, b.num)
 			j.Sent()
 			return

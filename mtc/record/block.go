@@ -27,6 +27,13 @@ func (b *Block) At(off uint8) *Task {
 	return &b.Tasks[i]
 }
 
+// grow makes space for n tasks more at once: an entry is large, and 256 insertions would
+// copy the entries eight times.
+func (b *Block) grow(n int) {
+	n = min(n, BlockSize-len(b.Tasks))
+	b.Offs, b.Tasks = slices.Grow(b.Offs, n), slices.Grow(b.Tasks, n)
+}
+
 // Tally counts the ends, and adds up what their tasks used.
 func (b *Block) Tally() (t Tally) {
 	for i := range b.Tasks {

@@ -42,6 +42,7 @@ func mergeBlock(old, delta []byte) (val, reply []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	b.grow(len(ops))
 	r := BlockReply{Verdicts: make([]Verdict, len(ops))}
 	for i := range ops {
 		r.Verdicts[i] = b.apply(&ops[i], &r.Taken)
