@@ -198,6 +198,11 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 	if len(programs) == 1 && !r.Client.MultiProg {
 		r.Order.Programs[0].Ranks = []launcher.Span{{Count: r.most()}}
 	}
+	for _, p := range programs {
+		if w := Launches(p.Argv, r.most()); w != "" && !r.Client.Srun {
+			warnings = append(warnings, w)
+		}
+	}
 	r.finishMemory()
 	r.finishIO()
 	r.Request.Inside = launcher.Inside{Job: c.Job, Task: c.Task}

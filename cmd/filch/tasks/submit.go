@@ -347,6 +347,11 @@ func (f *submitFlags) body(sp *record.Spec, o *launcher.TaskOrder, around spec.C
 		return nil, err
 	}
 	f.each = gang
+	if gang != nil {
+		if w := spec.Launches(o.Argv, gang.Shape.Ranks); w != "" {
+			ui.Warn(w)
+		}
+	}
 	switch {
 	case f.worker:
 		if err := f.processes("a worker runs many"); err != nil {
