@@ -46,6 +46,8 @@ type view struct {
 	zone  *record.Zone
 	num   int32 // of the zone; -1 none
 	parts map[int32]*record.Payload
+	// of a command that the nodes fill in; nil: not made yet
+	template *workflow.Template
 	// dropped counts the tasks of an ended job whose records are gone.
 	dropped int
 }
@@ -259,7 +261,8 @@ func (v *view) describeOne(t *Row, p []byte) error {
 	if len(p) > 4 && p[0] == launcher.PayloadNumber {
 		t.Number, p = int32(binary.BigEndian.Uint32(p[1:])), p[5:]
 	}
-	argv := v.order.Argv
+	own := 0 // words of a command of the task's own
+	argv, line, indexed := v.order.Argv, "", len(p) == 0
 	switch {
 	case len(p) == 0 && len(argv) == 0:
 		t.Command = builtinText(v.Spec.Body)
@@ -272,17 +275,24 @@ func (v *view) describeOne(t *Row, p []byte) error {
 		t.Command = string(p[1:])
 		return nil
 	case p[0] == launcher.PayloadLine:
-		t.Command = "FILCH_LINE=" + shellWord(string(p[1:])) + " "
+		if line = string(p[1:]); !v.order.Fill {
+			t.Command = "FILCH_LINE=" + shellWord(line) + " "
+		}
 	case p[0] == launcher.PayloadItem || p[0] == launcher.PayloadSlot:
 		var item launcher.TaskItem
 		if err := wire.Unmarshal(p[1:], &item); err != nil {
 			return filch.Errorf(filch.Internal, "the record of task %d.%d is damaged: %s", v.ID, t.Index, err.Error())
 		}
-		if len(item.Argv) > 0 {
+		if own = len(item.Argv); own > 0 {
 			argv = item.Argv
 		}
 		if item.Own {
 			argv = append([]string{"filch"}, argv...)
+		}
+	}
+	if v.order.Fill && own == 0 {
+		if argv, err = v.filled(t.Number, line, indexed); err != nil {
+			return err
 		}
 	}
 	if len(argv) == 3 && slices.Equal(argv[:2], workflow.ShellArgv("exit")[:2]) {
@@ -295,6 +305,22 @@ func (v *view) describeOne(t *Row, p []byte) error {
 	}
 	t.Command += strings.Join(words, " ")
 	return nil
+}
+
+// filled is the command of a task whose node puts the value in place of {} and the like; a
+// task of an array has its number as the value.
+func (v *view) filled(number int32, line string, indexed bool) ([]string, error) {
+	if v.template == nil {
+		t, err := workflow.NewTemplate(v.order.Argv, 1, false)
+		if err != nil {
+			return nil, err
+		}
+		v.template = &t
+	}
+	if indexed {
+		return v.template.Expand([]string{strconv.Itoa(int(number))}, int64(number), 0)
+	}
+	return v.template.Expand([]string{line}, int64(number)+1, 0)
 }
 
 // shellWord writes a word as a shell reads it; a word with control characters as $'...',
