@@ -2,6 +2,7 @@ package logs
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/dht"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -18,6 +20,27 @@ import (
 // FoldBeat is the time between two looks for lines that have waited long enough for other
 // ranks.
 const FoldBeat = 100 * time.Millisecond
+
+// All as the Last of a [Target] is the last task or rank.
+const All = math.MaxInt32
+
+// Target is the wanted output of a job: of tasks or ranks from First to Last.
+type Target struct {
+	Job         filch.JobID
+	First, Last int32
+	Info        launcher.JobInfo // as of the beginning, or the end of the job
+	Names       []string         // of a workflow's tasks; else nil
+
+	// unused are nodes that were dead or had left at the beginning, and that have run no
+	// task of the job.
+	unused map[filch.NodeName]bool
+	// By number: tasks that ended well after a failed attempt, and the starts of other tasks
+	// with more than one; see [FindEnds].
+	well   map[int32]bool
+	starts map[int32]int32
+
+	order int // among the targets
+}
 
 // Find reads the facts about jobs.
 func Find(c *client.Client, spans []cli.JobSpan) ([]Target, error) {

@@ -2,7 +2,6 @@ package logs
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -47,27 +46,6 @@ const (
 	Ended  = wire.OutputEnded
 	Failed = wire.OutputFailed
 )
-
-// All as the Last of a [Target] is the last task or rank.
-const All = math.MaxInt32
-
-// Target is the wanted output of a job: of tasks or ranks from First to Last.
-type Target struct {
-	Job         filch.JobID
-	First, Last int32
-	Info        launcher.JobInfo // as of the beginning, or the end of the job
-	Names       []string         // of a workflow's tasks; else nil
-
-	// unused are nodes that were dead or had left at the beginning, and that have run no
-	// task of the job.
-	unused map[filch.NodeName]bool
-	// By number: tasks that ended well after a failed attempt, and the starts of other tasks
-	// with more than one; see [FindEnds].
-	well   map[int32]bool
-	starts map[int32]int32
-
-	order int // among the targets
-}
 
 // Sink takes the output.
 type Sink interface {
