@@ -13,9 +13,6 @@ import (
 // slurmExtra gives the tasks SLURM_*: the submitter's part goes into the environment of
 // the order, and the nodes add the rest by the result.
 func (f *submitFlags) slurmExtra(o *launcher.TaskOrder, extra *launcher.OrderExtra, around spec.Context) (*launcher.OrderExtra, error) {
-	if f.worker || f.builtin != "" {
-		return nil, filch.Errorf(filch.Invalid, "--slurm-env is for tasks that run a command each, and goes neither with --worker nor with --builtin")
-	}
 	facts := slurmenv.Facts{
 		Partition: slurmenv.Cluster, Submitter: around.Submitter(), Options: slurmenv.Options{Ranks: 1, CPUsPerTask: f.threads},
 	}

@@ -311,6 +311,9 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 		if len(command) > 0 || f.worker {
 			return builtinAlone(f.builtin)
 		}
+		if err := f.commands(); err != nil {
+			return err
+		}
 		if sp.Body, err = builtin(f.builtin); err != nil || !f.open {
 			if err == nil {
 				err = f.processes("--builtin starts no process")
@@ -340,8 +343,25 @@ func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Ba
 	return err
 }
 
+// commands refuses options that count for tasks with a command only.
+func (f *submitFlags) commands() error {
+	option := "--signal"
+	switch {
+	case !f.worker && f.builtin == "":
+		return nil
+	case f.slurm:
+		option = "--slurm-env"
+	case f.signal == "":
+		return nil
+	}
+	return filch.Errorf(filch.Invalid, "%s is for tasks that run a command each, and goes neither with --worker nor with --builtin", option)
+}
+
 // body is the body of the job.
 func (f *submitFlags) body(sp *record.Spec, o *launcher.TaskOrder, around spec.Context) ([]byte, error) {
+	if err := f.commands(); err != nil {
+		return nil, err
+	}
 	gang, err := f.gang(around, sp)
 	if err != nil {
 		return nil, err

@@ -185,8 +185,6 @@ func (f *submitFlags) warning(extra *launcher.OrderExtra, limit time.Duration) (
 	switch {
 	case f.signal == "":
 		return extra, nil
-	case f.worker || f.builtin != "":
-		return nil, filch.Errorf(filch.Invalid, "--signal is for tasks that run a command each, and goes neither with --worker nor with --builtin")
 	case limit == 0 && f.fromJSON == "":
 		return nil, filch.Errorf(filch.Invalid, "--signal needs a time limit").WithHint("add -t MINUTES")
 	}
