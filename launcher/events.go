@@ -40,6 +40,8 @@ type (
 		Size   int32
 		Nodes  []NodeRanks
 		Waited time.Duration // from the submission to the go
+
+		Attempt filch.Attempt
 	}
 
 	// Ending reports the stop of a job and the reason; output still comes.

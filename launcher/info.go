@@ -30,6 +30,7 @@ type JobInfo struct {
 	Task     *int32           `json:"task,omitempty"`          // of a step: the parent task
 	Left     float64          `json:"left,omitempty"`          // seconds until the time limit ends the run; 0 unknown
 	Inside   filch.JobID      `json:"inside,omitempty"`        // not a step: the job whose rank or task started this job
+	Spawned  bool             `json:"spawned,omitempty"`       // with Inside, or of a step: MPI_Comm_spawn started this job
 	Held     string           `json:"held_by,omitempty"`       // the person who holds the job: nothing new of the job starts
 	// What the job waits for before it begins, as --dep and --begin say.
 	Dep   string `json:"dep,omitempty"`
@@ -103,6 +104,7 @@ type Explanation struct {
 	Deadlock bool        `json:"deadlock,omitempty"` // tasks or runs wait for each other
 	Hint     string      `json:"hint,omitempty"`     // what the user can do
 	Inside   filch.JobID `json:"inside,omitempty"`   // as in [JobInfo]
+	Spawned  bool        `json:"spawned,omitempty"`  // as in [JobInfo]
 	Task     *int32      `json:"task,omitempty"`     // the explanation is about this task of the job
 	Name     string      `json:"name,omitempty"`     // of this task, in a workflow
 	Behind   []int32     `json:"behind,omitempty"`   // tasks for which this task waits

@@ -48,6 +48,7 @@ type Launch struct {
 	Staged   bool   // as in [Request]
 	Hop      int32  // how often the job was taken over
 	Copy     *Copy  // files needed by every node before the node is ready; nil none
+	Ticket   filch.Ticket
 }
 
 // PrepareWait is how long the keepers may take until all are ready.

@@ -25,7 +25,10 @@ type Request struct {
 	// step of a task.
 	Task uint64
 	// The job or task whose process the client is, also with Parent 0.
-	Inside  Inside
+	Inside Inside
+	// Of a spawn (MPI_Comm_spawn), the run whose rank called: that run has ranks on the node of
+	// this client, and this run waits for slots under the ticket of that run; 0: no spawn.
+	Spawner filch.JobID
 	Class   int32 // of the ticket
 	Detach  bool  // the job goes on without its client
 	Durable bool  // with Detach: acknowledged when its record is on disks
@@ -127,6 +130,20 @@ type Order struct {
 	Task     *GangTask // nil: the ranks are of a run
 	Files    *GangFiles
 	Hooks    Hooks
+	Spawn    *SpawnOrder // of spawned ranks; nil: the ranks were started by a client
+}
+
+// SpawnOrder is what ranks know that another run spawned (MPI_Comm_spawn).
+type SpawnOrder struct {
+	Parent filch.Ident // the run whose rank called
+	Rank   filch.Rank  // that rank
+	// The run at the top: Parent, or the run that spawned Parent, and so on. The keeper of its
+	// first node, which is Hub, connects all runs that descend from it.
+	Top filch.Ident
+	Hub filch.NodeName
+	// The pairs that the ranks find in the key-value set of PMI.
+	Preput [][2]string
+	NoMPI  bool // the ranks need not call MPI_Init
 }
 
 // GangOrder is what all gangs of a job have in common, besides the command and the
@@ -177,6 +194,8 @@ type Program struct {
 	Expand bool
 	Ranks  []Span // ascending; all programs together cover 0..n-1 once
 	Env    []string
+	Cwd    string // of these ranks; "": as in the order
+	Path   string // folders to look in before those of PATH, separated by colons
 }
 
 // Span is the ranks First .. First+Count-1.

@@ -444,7 +444,9 @@ func holderLine(e *launcher.Explanation, h *launcher.HolderInfo) string {
 	default:
 		text += ", without a time limit"
 	}
-	if h.Job == e.Inside {
+	if h.Job == e.Inside && e.Spawned {
+		text += "; its rank spawned job " + e.Job.String()
+	} else if h.Job == e.Inside {
 		text += "; job " + e.Job.String() + " was started inside it"
 	}
 	return text

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/proc/keeper"
 	"github.com/filch-hpc/filch/launcher/proc/runner"
@@ -29,5 +30,15 @@ func keeperCommand() *cobra.Command {
 		Short:  "hold one job on this node; started by the launcher",
 		Args:   cobra.ArbitraryArgs,
 		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(keeperMain(args)) },
+	}
+}
+
+func spawnCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "spawn",
+		Hidden: true,
+		Short:  "stay with ranks that a rank spawned; started by a keeper",
+		Args:   cobra.ArbitraryArgs,
+		RunE:   func(_ *cobra.Command, args []string) error { return ui.Exit(runclient.Spawned(args)) },
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/runclient"
 	"github.com/filch-hpc/filch/cmd/filch/shims"
 )
 
@@ -26,6 +27,8 @@ func Main(args []string) int {
 			return keeperMain(rest[1:])
 		case "runner":
 			return runnerMain(rest[1:])
+		case "spawn":
+			return runclient.Spawned(rest[1:])
 		case "virtual":
 			return bringup.VirtualMain(rest[1:])
 		case "replay":

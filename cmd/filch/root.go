@@ -103,7 +103,7 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 	root.AddCommand(runCommand(), tasks.SubmitCommand(g), tasks.WorkflowCommand(g), tasks.RetryCommand(g), attachCommand(g), logsCommand(g))
 	root.AddCommand(psCommand(g), tasklist.ListCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), holdCommand(g), releaseCommand(g), explainCommand(g), policyCommand(g), tasks.CloseCommand(g), historyCommand(g))
 	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), resourceCommand(g), bringup.DrainCommand(g), bringup.UndrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), manual.Command(), versionCommand(g))
-	root.AddCommand(keeperCommand(), runnerCommand(), bringup.VirtualCommand(), replayCommand(), onend.Command(g))
+	root.AddCommand(keeperCommand(), runnerCommand(), spawnCommand(), bringup.VirtualCommand(), replayCommand(), onend.Command(g))
 	root.AddCommand(siteCommands()...)
 	for _, c := range root.Commands() {
 		cli.Strict(c)

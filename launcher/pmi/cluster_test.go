@@ -22,6 +22,7 @@ type cluster struct {
 	got     []strings.Builder
 	aborts  []pmi.Abort
 	breaks  []pmi.Break
+	spawns  []pmi.Spawn
 	notes   []string
 	frames  []pmi.PeerFrame
 	from    []int32
@@ -89,6 +90,15 @@ func (c *cluster) take(node int32, out *pmi.Out) {
 	c.aborts = append(c.aborts, out.Aborts...)
 	c.breaks = append(c.breaks, out.Breaks...)
 	c.notes = append(c.notes, out.Notes...)
+	c.spawns = append(c.spawns, out.Spawns...)
+}
+
+// spawned answers a spawn of a rank.
+func (c *cluster) spawned(r filch.Rank, id uint32, res pmi.SpawnResult) {
+	var out pmi.Out
+	n := c.where[r]
+	c.engines[n].Spawned(id, res, &out)
+	c.take(n, &out)
 }
 
 // say feeds text of a rank and delivers what follows.

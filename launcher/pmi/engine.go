@@ -18,6 +18,7 @@ type Config struct {
 	Node     int32         // this node's place in the tree
 	Nodes    int32         // nodes of the job; 0 is 1
 	Lowest   []filch.Rank  // of each node, to name a departed rank; nil: no names
+	Preput   []Pair        // of spawned ranks: pairs that a get finds from the start
 }
 
 // EarlyDefault is the shortest time for which a rank is held in the barrier of
@@ -64,6 +65,16 @@ type Out struct {
 	Peers  []PeerFrame
 	Aborts []Abort
 	Breaks []Break
+	Spawns []Spawn
+	Kin    []KinFrame
+}
+
+// KinFrame goes to the first keeper of another job of the family: the jobs that descend, by
+// spawns, from one job.
+type KinFrame struct {
+	To   filch.Ident
+	Node filch.NodeName // of that keeper
+	Body []byte
 }
 
 // Write is bytes for a rank's connection.
@@ -98,8 +109,10 @@ func (o *Out) Reset() {
 	clear(o.Notes)
 	clear(o.Writes)
 	clear(o.Peers)
+	clear(o.Spawns)
+	clear(o.Kin)
 	o.Notes, o.Writes, o.Peers = o.Notes[:0], o.Writes[:0], o.Peers[:0]
-	o.Aborts, o.Breaks = o.Aborts[:0], o.Breaks[:0]
+	o.Aborts, o.Breaks, o.Spawns, o.Kin = o.Aborts[:0], o.Breaks[:0], o.Spawns[:0], o.Kin[:0]
 }
 
 // write appends to the bytes of r, joining consecutive answers.
@@ -162,6 +175,7 @@ type client struct {
 	thrid   string        // PMI-2: echoed in the answer to the fence
 	buf     []byte        // an incomplete message
 	block   block         // an mcmd being collected
+	spawn   spawning
 }
 
 // entry is the state of a rank in the open fence.

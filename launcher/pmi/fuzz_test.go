@@ -36,6 +36,43 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
+// FuzzSpawnBlock reads the lines of an mcmd: whatever comes, a program that is taken has a
+// name, ranks, and no more of anything than the limits.
+func FuzzSpawnBlock(f *testing.F) {
+	f.Add("nprocs=2\nexecname=a\ntotspawns=2\nspawnssofar=1\nargcnt=1\narg1=x=y z\npreput_num=1\npreput_key_0=k\npreput_val_0=v\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/")
+	f.Add("nprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\nargcnt=1000000")
+	f.Fuzz(func(t *testing.T, s string) {
+		var b block
+		for line := range strings.SplitSeq(s, "\n") {
+			b.add(line)
+		}
+		app, preput, sofar, total, bad := readBlock(b.lines)
+		if sofar < 1 || total < sofar || total > maxSpawnApps {
+			t.Fatalf("%q is program %d of %d", s, sofar, total)
+		}
+		if bad == "" && (app.Ranks < 1 || app.Argv[0] == "" || len(app.Argv) > len(b.lines)+1 || len(preput) > maxSpawnPairs || len(app.Info) > maxSpawnPairs) {
+			t.Fatalf("%q is %+v with %+v", s, app, preput)
+		}
+	})
+}
+
+// FuzzSpawn2 does the same for PMI-2.
+func FuzzSpawn2(f *testing.F) {
+	f.Add("cmd=spawn;ncmds=1;preputcount=1;ppkey0=a;ppval0=b;subcmd=./a;maxprocs=2;argc=1;argv0=x;infokeycount=1;infokey0=wdir;infoval0=/;")
+	f.Fuzz(func(t *testing.T, s string) {
+		l, err := parseMessage(s)
+		if err != nil {
+			return
+		}
+		apps, _, bad := readSpawn2(l)
+		for _, a := range apps {
+			if bad == "" && (a.Ranks < 1 || a.Argv[0] == "") {
+				t.Fatalf("%q has the program %+v", s, a)
+			}
+		}
+	})
+}
+
 func FuzzMessage2(f *testing.F) {
 	f.Add("cmd=kvs-put;key=a;value=b;;c;")
 	f.Add("cmd=a;thrid=1;")

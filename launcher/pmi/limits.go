@@ -11,23 +11,24 @@ import (
 const (
 	FeedBytes = 64 << 10 // the most that a keeper should feed per call
 
-	maxLine     = 64 << 10  // a line of PMI-1, a message of PMI-2
-	maxBlock    = 1 << 20   // an mcmd, from its first line to endcmd
-	maxWord     = 31        // an attribute's name on the wire
-	maxAttrs    = 64        // attributes of a line
-	maxKey      = 64        // keylen_max
-	maxValue    = 1024      // vallen_max: even, or MPICH 4.0.2 fails an assertion
-	maxKvsname  = 256       // kvsname_max, with the NUL
-	maxKVS      = 64 << 20  // keys and values of a job, in bytes
-	maxKeys     = 1_000_000 // of a job
-	maxNames    = 4096      // published services of a job
-	maxAttrKeys = 4096      // node attributes (PMI-2)
-	maxDue      = 64        // open questions of a rank (PMI-2, threaded)
-	maxMapping  = 673       // bytes of a process mapping that MPICH's client can take
-	maxText     = 200       // bytes of a rank's message quoted in a line of ours
-	maxChunk    = 60 << 10  // key-value bytes of a frame between keepers
-	maxWindow   = 16        // unacknowledged frames on the way to a neighbor
-	maxUnacked  = 8         // frames taken before an acknowledgment goes at once
+	maxLine       = 64 << 10  // a line of PMI-1, a message of PMI-2
+	maxBlock      = 1 << 20   // an mcmd, from its first line to endcmd
+	maxBlockLines = 64 << 10  // of an mcmd
+	maxWord       = 31        // an attribute's name on the wire
+	maxAttrs      = 64        // attributes of a line
+	maxKey        = 64        // keylen_max
+	maxValue      = 1024      // vallen_max: even, or MPICH 4.0.2 fails an assertion
+	maxKvsname    = 256       // kvsname_max, with the NUL
+	maxKVS        = 64 << 20  // keys and values of a job, in bytes
+	maxKeys       = 1_000_000 // of a job
+	maxNames      = 4096      // published services of a job
+	maxAttrKeys   = 4096      // node attributes (PMI-2)
+	maxDue        = 64        // open questions of a rank (PMI-2, threaded)
+	maxMapping    = 673       // bytes of a process mapping that MPICH's client can take
+	maxText       = 200       // bytes of a rank's message quoted in a line of ours
+	maxChunk      = 60 << 10  // key-value bytes of a frame between keepers
+	maxWindow     = 16        // unacknowledged frames on the way to a neighbor
+	maxUnacked    = 8         // frames taken before an acknowledgment goes at once
 )
 
 // Times of the tree.

@@ -86,33 +86,3 @@ func parseLine(s string) (line, error) {
 	}
 	return l, nil
 }
-
-// block is an mcmd being received. The lines are counted, not kept, since the only mcmd
-// (spawn) is declined. A spawn of several programs comes as a block for each program, and
-// expects a single answer after the last block.
-type block struct {
-	open  bool
-	cmd   string
-	bytes int
-	total string // totspawns
-	sofar string // spawnssofar
-}
-
-// add takes a line; done means a complete block.
-func (b *block) add(s string) (done bool) {
-	if s == "endcmd" {
-		b.open = false
-		return true
-	}
-	key, val, _ := strings.Cut(s, "=")
-	if len(val) > 10 {
-		val = ""
-	}
-	switch key {
-	case "totspawns":
-		b.total = strings.Clone(val)
-	case "spawnssofar":
-		b.sofar = strings.Clone(val)
-	}
-	return false
-}

@@ -95,7 +95,7 @@ func (e *Engine) command1(now time.Duration, c *client, l line, out *Out) {
 	case "publish_name", "unpublish_name", "lookup_name":
 		e.name1(now, c, l, out)
 	case "spawn":
-		e.spawned(c, "1", "1", out)
+		out.write(c.rank, "cmd=spawn_result rc=-1 msg=spawn_is_an_mcmd\n")
 	case "init":
 		e.broken(c, out, "broke the PMI protocol: a second init")
 	default:
@@ -165,6 +165,11 @@ func (e *Engine) lookup(key string) (string, bool) {
 	if key == mappingKey {
 		return e.cfg.Mapping, e.cfg.Mapping != ""
 	}
+	for _, p := range e.cfg.Preput {
+		if p.Key == key {
+			return p.Value, true
+		}
+	}
 	return e.kvs.get(key)
 }
 
@@ -177,6 +182,10 @@ func (e *Engine) blockLine(c *client, s string, out *Out) {
 		e.broken(c, out, "broke the PMI protocol: an mcmd of more than "+strconv.Itoa(maxBlock)+" bytes")
 		return
 	}
+	if len(c.block.lines) >= maxBlockLines {
+		e.broken(c, out, "broke the PMI protocol: an mcmd of more than "+strconv.Itoa(maxBlockLines)+" lines")
+		return
+	}
 	if !c.block.add(s) {
 		return
 	}
@@ -184,16 +193,13 @@ func (e *Engine) blockLine(c *client, s string, out *Out) {
 		out.write(c.rank, "cmd="+c.block.cmd+"_result rc=-1 msg=unknown_command\n")
 		return
 	}
-	e.spawned(c, c.block.sofar, c.block.total, out)
-}
-
-// spawned declines a spawn after its last block: the slots of a job are fixed
-// when it starts. Block sofar (from 1) of total.
-func (e *Engine) spawned(c *client, sofar, total string, out *Out) {
-	i, err := strconv.Atoi(sofar)
-	n, err2 := strconv.Atoi(total)
-	if err != nil || err2 != nil || i >= n {
-		out.write(c.rank, "cmd=spawn_result rc=-1 msg=spawn_not_supported\n")
+	b := c.block
+	c.block = block{}
+	switch whole, tooLong := c.takeBlock(b); {
+	case tooLong:
+		e.broken(c, out, "broke the PMI protocol: a spawn of more than "+strconv.Itoa(maxBlock)+" bytes")
+	case whole:
+		e.spawn(c, out)
 	}
 }
 

@@ -2,6 +2,7 @@ package pmi_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +136,17 @@ func TestMalformed(t *testing.T) {
 		"put-in-barrier":    {input: "cmd=barrier_in\ncmd=put kvsname=3f2a.7.1 key=a value=b\n", breaks: "put while in a barrier"},
 		"mcmd-in-barrier":   {input: "cmd=barrier_in\nmcmd=spawn\n", breaks: "mcmd while in a barrier"},
 		"group-barrier":     {input: "cmd=barrier_in group=NODE tag=1\n", breaks: "a barrier of a group"},
-		"spawn-too-many":    {input: "mcmd=spawn\nnprocs=99999\nendcmd\n", answer: "cmd=spawn_result rc=-1 msg=spawn_not_supported\n"},
-		"spawn-line":        {input: "cmd=spawn nprocs=2\n", answer: "cmd=spawn_result rc=-1 msg=spawn_not_supported\n"},
+		"spawn-no-place":    {input: "mcmd=spawn\nnprocs=99999\nendcmd\n", answer: "cmd=spawn_result rc=-1 msg=bad_spawnssofar\n"},
+		"spawn-too-many":    {input: spawnBlock("nprocs=9999999\nexecname=a"), answer: "cmd=spawn_result rc=-1 msg=bad_nprocs\n"},
+		"spawn-none":        {input: spawnBlock("nprocs=0\nexecname=a"), answer: "cmd=spawn_result rc=-1 msg=bad_nprocs\n"},
+		"spawn-nothing":     {input: spawnBlock("nprocs=1"), answer: "cmd=spawn_result rc=-1 msg=bad_execname\n"},
+		"spawn-no-args":     {input: spawnBlock("nprocs=1\nexecname=a\nargcnt=2\narg1=x"), answer: "cmd=spawn_result rc=-1 msg=bad_argcnt\n"},
+		"spawn-no-preput":   {input: spawnBlock("nprocs=1\nexecname=a\npreput_num=1"), answer: "cmd=spawn_result rc=-1 msg=bad_preput\n"},
+		"spawn-long-preput": {input: spawnBlock("nprocs=1\nexecname=a\npreput_num=1\npreput_key_0=k\npreput_val_0=" + strings.Repeat("v", 1025)), answer: "cmd=spawn_result rc=-1 msg=preput_too_long\n"},
+		"spawn-no-info":     {input: spawnBlock("nprocs=1\nexecname=a\ninfo_num=-1"), answer: "cmd=spawn_result rc=-1 msg=bad_info\n"},
+		"spawn-twice":       {input: spawnBlock("nprocs=1\nexecname=a") + "cmd=get_appnum\n", breaks: "get_appnum before the answer to the last command"},
+		"spawn-lines":       {input: "mcmd=spawn\n" + strings.Repeat("\n", 70_000), breaks: "an mcmd of more than 65536 lines"},
+		"spawn-line":        {input: "cmd=spawn nprocs=2\n", answer: "cmd=spawn_result rc=-1 msg=spawn_is_an_mcmd\n"},
 		"spawn-huge":        {input: "mcmd=spawn\n" + strings.Repeat("arg1="+strings.Repeat("y", 60<<10)+"\n", 18), breaks: "an mcmd of more than 1048576 bytes"},
 		"abort":             {input: "cmd=abort exitcode=42\ncmd=get_maxes\n", aborts: 42, abortSet: true},
 		"abort-zero":        {input: "cmd=abort exitcode=0\n", aborts: 0, abortSet: true},
@@ -203,18 +213,51 @@ func checkBreak(c *cluster, text string) {
 	}
 }
 
-// TestSpawnOfSeveralPrograms has one answer, after the last block.
+// spawnBlock is a spawn of one program.
+func spawnBlock(lines string) string {
+	return "mcmd=spawn\n" + lines + "\ntotspawns=1\nspawnssofar=1\nendcmd\n"
+}
+
+// TestSpawnOfSeveralPrograms passes one spawn on after the last block, and the rank has one
+// answer when the result comes.
 func TestSpawnOfSeveralPrograms(t *testing.T) {
 	c := newCluster(t, each(1, 1))
 	c.start(0)
-	block := "mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=3\nspawnssofar=%d\nargcnt=0\ninfo_num=0\nendcmd\n"
+	block := "mcmd=spawn\nnprocs=%[1]d\nexecname=./a\ntotspawns=3\nspawnssofar=%[1]d\narg1=x=y z\nargcnt=1\n" +
+		"preput_num=1\npreput_key_0=PORT\npreput_val_0=tag#0$\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/a b\nendcmd\n"
 	c.say(0, block, 1)
 	c.say(0, block, 2)
-	c.want(0, "")
+	if len(c.spawns) > 0 {
+		t.Errorf("a spawn after 2 of 3 blocks: %+v", c.spawns)
+	}
 	c.say(0, block, 3)
-	c.want(0, "cmd=spawn_result rc=-1 msg=spawn_not_supported\n")
+	c.want(0, "")
+	want := pmi.Spawn{ID: 1, Preput: []pmi.Pair{{Key: "PORT", Value: "tag#0$"}}}
+	for n := range int32(3) {
+		want.Apps = append(want.Apps, pmi.SpawnApp{Argv: []string{"./a", "x=y z"}, Ranks: n + 1, Info: []pmi.Pair{{Key: "wdir", Value: "/a b"}}})
+	}
+	if len(c.spawns) != 1 || !reflect.DeepEqual(c.spawns[0], want) {
+		t.Errorf("got %+v\nwant %+v", c.spawns, want)
+	}
+	c.spawned(0, 1, pmi.SpawnResult{Refused: "no room for 6 ranks"})
+	c.want(0, "cmd=spawn_result rc=-1 msg=no_room_for_6_ranks\n")
 	c.say(0, "cmd=get_appnum\n")
 	c.want(0, "cmd=appnum appnum=0\n")
+	c.say(0, "%s", spawnBlock("nprocs=1\nexecname=a"))
+	c.spawned(0, 2, pmi.SpawnResult{Namespace: "x", Ranks: 1})
+	c.spawned(0, 2, pmi.SpawnResult{Namespace: "x", Ranks: 1})
+	c.want(0, "cmd=spawn_result rc=0\n")
+	c.quiet()
+}
+
+// TestPreput has a spawned rank find the pairs of its parent.
+func TestPreput(t *testing.T) {
+	c := newCluster(t, each(1, 1), func(cfg *pmi.Config) {
+		cfg.Preput = []pmi.Pair{{Key: "PARENT_ROOT_PORT_NAME", Value: "tag#0$"}}
+	})
+	c.start(0)
+	c.say(0, "cmd=get kvsname=%s key=PARENT_ROOT_PORT_NAME\n", kvsname)
+	c.want(0, "cmd=get_result rc=0 msg=success value=tag#0$\n")
 	c.quiet()
 }
 

@@ -175,7 +175,13 @@ func (e *Engine) command2(now time.Duration, c *client, l line, out *Out) {
 		op := map[string]nameOp{"name-publish": opPublish, "name-unpublish": opUnpublish, "name-lookup": opLookup}[l.cmd]
 		e.askName(now, c, nameAsk{op: op, service: l.val("name"), port: l.val("port")}, strings.Clone(thrid), out)
 	case "spawn":
-		e.answer2(c, l.cmd, thrid, out, attr{"rc", "1"}, attr{"errmsg", "spawn is not supported"}, attr{"nerrs", "0"})
+		if c.spawn.open {
+			e.fail2(c, l.cmd, thrid, "a spawn of this rank is not over", out)
+			return
+		}
+		c.spawn = spawning{thrid: strings.Clone(thrid)}
+		c.spawn.req.Apps, c.spawn.req.Preput, c.spawn.bad = readSpawn2(l)
+		e.spawn(c, out)
 	default:
 		e.fail2(c, clip(l.cmd), thrid, "unknown command", out)
 	}

@@ -2,6 +2,7 @@ package pmi_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -123,7 +124,9 @@ func TestMalformed2(t *testing.T) {
 		"get-other-job":    {input: frame2("cmd=kvs-get;jobid=3f2a.8.1;key=a;"), answer: "cmd=kvs-get-response;rc=1;errmsg=wrong_jobid;"},
 		"attr-without-key": {input: frame2("cmd=info-putnodeattr;value=a;"), answer: "cmd=info-putnodeattr-response;rc=1;errmsg=missing_key;"},
 		"attr-long-value":  {input: frame2("cmd=info-putnodeattr;key=a;value=" + long + ";"), answer: "cmd=info-putnodeattr-response;rc=1;errmsg=value_too_long;"},
-		"spawn":            {input: frame2("cmd=spawn;ncmds=1;"), answer: "cmd=spawn-response;rc=1;errmsg=spawn is not supported;nerrs=0;"},
+		"spawn":            {input: frame2("cmd=spawn;ncmds=1;"), answer: "cmd=spawn-response;rc=1;errmsg=bad ncmds;nerrs=0;"},
+		"spawn-no-ranks":   {input: frame2("cmd=spawn;ncmds=1;subcmd=a;"), answer: "cmd=spawn-response;rc=1;errmsg=a program without a name or ranks;nerrs=0;"},
+		"spawn-bad-ranks":  {input: frame2("cmd=spawn;ncmds=1;subcmd=a;maxprocs=-1;"), answer: "cmd=spawn-response;rc=1;errmsg=bad maxprocs;nerrs=0;"},
 		"after-finalize":   {input: frame2("cmd=finalize;") + frame2("cmd=job-getid;"), answer: "cmd=finalize-response;rc=0;", breaks: "job-getid after finalize"},
 		"last-open":        {input: frame2("cmd=job-getid"), answer: "cmd=job-getid-response;jobid=3f2a.7.1;rc=0;"},
 	}
@@ -210,5 +213,22 @@ func TestBothProtocols(t *testing.T) {
 	c.want2(1, "cmd=kvs-fence-response;thrid=3;rc=0;")
 	c.say(0, "cmd=get kvsname=%s key=a\n", kvsname)
 	c.want(0, "cmd=get_result rc=0 msg=success value=b;c\n")
+	c.quiet()
+}
+
+// TestSpawn2 passes the programs of a PMI-2 spawn on, and answers with the new job's name.
+func TestSpawn2(t *testing.T) {
+	c := newCluster(t, each(1, 1))
+	start2(c, 0)
+	c.say(0, "%s", frame2("cmd=spawn;thrid=7;ncmds=2;preputcount=1;ppkey0=PORT;ppval0=tag;;0;"+
+		"subcmd=./a;maxprocs=2;argc=1;argv0=x=y z;infokeycount=1;infokey0=wdir;infoval0=/tmp;subcmd=./b;maxprocs=1;argc=0;infokeycount=0;"))
+	want := pmi.Spawn{ID: 1, Preput: []pmi.Pair{{Key: "PORT", Value: "tag;0"}}, Apps: []pmi.SpawnApp{
+		{Argv: []string{"./a", "x=y z"}, Ranks: 2, Info: []pmi.Pair{{Key: "wdir", Value: "/tmp"}}}, {Argv: []string{"./b"}, Ranks: 1},
+	}}
+	if len(c.spawns) != 1 || !reflect.DeepEqual(c.spawns[0], want) {
+		t.Errorf("got %+v\nwant %+v", c.spawns, want)
+	}
+	c.spawned(0, 1, pmi.SpawnResult{Namespace: "3f2a.8.1", Ranks: 3})
+	c.want2(0, "cmd=spawn-response;thrid=7;rc=0;jobid=3f2a.8.1;nerrs=0;")
 	c.quiet()
 }

@@ -20,6 +20,7 @@ type Config struct {
 	Nodes     []Node
 	Size      int32
 	Apps      int32 // programs of the job
+	Family    Family
 }
 
 // Node is a node of the job.
@@ -52,6 +53,7 @@ type Engine struct {
 	wants  map[uint32]int32 // the helper's questions, by its id: the asked node
 	serial uint32
 	left   departed
+	kin    *kin
 }
 
 // client is the state of a rank of this node.
@@ -74,6 +76,7 @@ type departed struct {
 type ask struct {
 	node int32
 	id   uint32
+	far  bool // of the hub of the family; its id
 }
 
 // New makes the engine of a node.
@@ -98,25 +101,17 @@ func New(cfg Config) *Engine {
 			}
 		}
 	}
+	e.kin = newKin(e)
 	return e
 }
 
 // Begin sends the helper the description of the job.
 func (e *Engine) Begin(out *pmi.Out) {
-	b := newFrame(kindSetup).u32(protocol).text(e.cfg.Namespace).
-		text(fmt.Sprintf("%s.%d", e.cfg.Namespace, e.cfg.Node)).text(e.cfg.Dir).
-		u32(uint32(e.cfg.Node)).u32(uint32(e.cfg.Size)).u32(uint32(max(e.cfg.Apps, 1))).u32(uint32(len(e.cfg.Nodes)))
-	for _, n := range e.cfg.Nodes {
-		b = b.text(n.Name).u32(uint32(len(n.Ranks)))
-		for i, r := range n.Ranks {
-			app := int32(0)
-			if i < len(n.Apps) {
-				app = n.Apps[i]
-			}
-			b = b.u32(uint32(r)).u32(uint32(app))
-		}
-	}
-	e.tell(out, b)
+	b := newFrame(kindSetup).u32(protocol).
+		text(fmt.Sprintf("%s.%d", e.cfg.Namespace, e.cfg.Node)).text(e.cfg.Dir).u32(uint32(e.cfg.Node)).
+		text(e.cfg.Family.Parent).u32(uint32(e.cfg.Family.Rank))
+	e.tell(out, appendLayout(b, &e.cfg))
+	e.kin.begin(0, out)
 }
 
 // Quit tells the helper that all ranks have ended.
@@ -171,11 +166,14 @@ func (e *Engine) Feed(now time.Duration, from filch.Rank, data []byte, out *pmi.
 		if n == 0 {
 			break
 		}
-		rest = rest[n:]
+		if rest = rest[n:]; e.failure != nil {
+			return // the frame was the helper's last word
+		}
 	}
 	if e.input = append(e.input[:0], rest...); len(e.input) == 0 {
 		e.input = nil
 	}
+	e.kin.flush(now, out)
 	e.paths.Flush(now, out)
 }
 
@@ -220,11 +218,11 @@ func (e *Engine) frame(now time.Duration, k kind, body []byte, out *pmi.Out) boo
 	case kindModexHave:
 		id, status, blob := r.u32(), int32(r.u32()), r.blob()
 		if r.whole() {
-			e.have(id, status, blob, out)
+			e.have(now, id, status, blob, out)
 		}
 		return r.whole()
 	}
-	return false
+	return e.kin.helper(now, k, r, out)
 }
 
 func (e *Engine) takeEnv(r *reader) bool {
@@ -321,15 +319,19 @@ func (e *Engine) Peer(now time.Duration, from int32, body []byte, out *pmi.Out) 
 			out.Notes = append(out.Notes, fmt.Sprintf("dropped a message of node %d that makes no sense", p.From))
 		}
 	}
+	e.kin.flush(now, out)
 	e.paths.Flush(now, out)
 }
 
 // Deadline is the time of the next Tick.
-func (e *Engine) Deadline() time.Duration { return min(e.paths.Deadline(), e.vainAt()) }
+func (e *Engine) Deadline() time.Duration {
+	return min(e.paths.Deadline(), e.vainAt(), e.kin.deadline())
+}
 
 // Tick handles the due deadlines.
 func (e *Engine) Tick(now time.Duration, out *pmi.Out) {
 	e.vain(now, out)
+	e.kin.tick(now, out)
 	e.paths.Flush(now, out)
 }
 
@@ -399,4 +401,37 @@ func sorted(ranks []filch.Rank) []filch.Rank {
 	s := slices.Clone(ranks)
 	slices.Sort(s)
 	return slices.Compact(s)
+}
+
+// Spawned answers the spawn with this id.
+func (e *Engine) Spawned(id uint32, res pmi.SpawnResult, out *pmi.Out) {
+	status := int32(statusOK)
+	switch {
+	case res.Refused == "":
+	case res.Kind == filch.Timeout:
+		status = statusTimeout
+	case res.Kind == filch.NoFit, res.Kind == filch.Busy:
+		status = statusFull
+	case res.Kind == filch.NotFound:
+		status = statusNotFound
+	case res.Kind == filch.Invalid:
+		status = statusBadParam
+	default:
+		status = statusNotLaunched
+	}
+	e.tell(out, newFrame(kindSpawned).u32(id).u32(uint32(status)).text(res.Namespace))
+}
+
+// Over notes that the ranks of a job that a rank here spawned have ended.
+func (e *Engine) Over(now time.Duration, namespace string, out *pmi.Out) {
+	e.kin.raise(now, word{kind: wordOver, node: e.cfg.Node, body: builder(nil).text(namespace)}, out)
+	e.kin.flush(now, out)
+	e.paths.Flush(now, out)
+}
+
+// Kin takes a frame of the first keeper of another job of the family, on this node of the
+// instance.
+func (e *Engine) Kin(now time.Duration, from filch.Ident, node filch.NodeName, body []byte, out *pmi.Out) {
+	e.kin.frame(now, from, node, body, out)
+	e.paths.Flush(now, out)
 }

@@ -25,6 +25,9 @@ type gang struct {
 	told   [][]told // to each node's helper
 	breaks []pmi.Break
 	aborts []pmi.Abort
+	spawns []pmi.Spawn
+	kin    []pmi.KinFrame // to other jobs
+	notes  []string
 }
 
 type frame struct {
@@ -39,7 +42,12 @@ type told struct {
 
 // newGang has nodes with so many ranks each, rank after rank.
 func newGang(t *testing.T, nodes, each int) *gang {
-	cfg := Config{Namespace: "ns", Dir: "/d", Size: int32(nodes * each), Apps: 1}
+	return newGangOf(t, Config{Namespace: "ns"}, nodes, each)
+}
+
+// newGangOf does the same for a job of a family.
+func newGangOf(t *testing.T, cfg Config, nodes, each int) *gang {
+	cfg.Dir, cfg.Size, cfg.Apps = "/d", int32(nodes*each), 1
 	for n := range nodes {
 		x := Node{Name: fmt.Sprintf("n%d", n)}
 		for i := range each {
@@ -78,6 +86,9 @@ func (g *gang) collect(n int) {
 	}
 	g.breaks = append(g.breaks, out.Breaks...)
 	g.aborts = append(g.aborts, out.Aborts...)
+	g.spawns = append(g.spawns, out.Spawns...)
+	g.kin = append(g.kin, out.Kin...)
+	g.notes = append(g.notes, out.Notes...)
 	out.Reset()
 }
 
@@ -332,10 +343,15 @@ func FuzzHelper(f *testing.F) {
 		newFrame(kindConnected).u32(1), newFrame(kindAborted).u32(1).u32(3).text("why"),
 		fenceFrame(1, []byte("blob")), fenceFrame(1, []byte("blob"), 0, 2), newFrame(kindModexNeed).u32(1).u32(3),
 		newFrame(kindModexHave).u32(1).u32(0).blob([]byte("x")), newFrame(kindNote).text("hm"),
+		newFrame(kindPublish).u32(1).u32(1).u32(0).u32(1).text("name").blob([]byte("value")),
+		newFrame(kindLookup).u32(2).u32(1).u32(60).u32(1).text("name"), newFrame(kindUnpublish).u32(3).u32(1).text("name"),
+		joinFrame(4, joinFence, "x", proc{"ns", 0}, proc{"other", wildcard}), newFrame(kindModexFar).u32(5).text("other").u32(1),
+		spawnFrame(6, 0),
 	} {
 		f.Add([]byte(b.done()), 3)
 	}
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 1}, 1)
+	f.Add(append(newFrame(kindFailed).u32(1).text("x").done(), 0, 0), 99) // bytes after the last word
 	f.Fuzz(func(t *testing.T, data []byte, step int) {
 		g := newGang(t, 2, 2)
 		step = max(1, step&0xff)
@@ -353,7 +369,7 @@ func FuzzHelper(f *testing.F) {
 
 // FuzzParcel has another keeper of the job send anything.
 func FuzzParcel(f *testing.F) {
-	for k := parcelUp; k <= parcelLeft+1; k++ {
+	for k := parcelUp; k <= parcelWord+1; k++ {
 		f.Add(parcel{kind: k, id: 1, data: []byte("x")}.encode())
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -12,7 +12,7 @@ import (
 // bridged.
 type kind uint8
 
-const protocol = 1
+const protocol = 2
 
 // To the helper.
 const (
@@ -21,6 +21,9 @@ const (
 	kindModexAsk                  // id, rank of this node: asks for the rank's data
 	kindModexDone                 // id, status, the data of another node's rank
 	kindQuit                      // all ranks have ended
+	kindDone                      // id, status, blob: answers publish, lookup, unpublish and join
+	kindSpawned                   // id, status, namespace: answers kindSpawn
+	kindKnow                      // another job of the family
 )
 
 // From the helper.
@@ -35,6 +38,12 @@ const (
 	kindModexNeed                  // id, rank of another node
 	kindModexHave                  // id, status, blob: answers kindModexAsk
 	kindNote                       // text, for the log
+	kindPublish                    // id, persistence, rank, names with values
+	kindLookup                     // id, whether to wait, seconds, names
+	kindUnpublish                  // id, names
+	kindJoin                       // id, kind, processes, this node's blob
+	kindModexFar                   // id, namespace, rank of another job
+	kindSpawn                      // id, rank, infos, programs
 )
 
 // failure is the reason why a helper cannot serve.
@@ -50,8 +59,15 @@ const (
 // Statuses of PMIx (pmix_common.h).
 const (
 	statusOK          = 0
+	statusTimeout     = -24
 	statusUnreachable = -25
+	statusBadParam    = -27
+	statusFull        = -29 // PMIX_ERR_OUT_OF_RESOURCE
 	statusNotFound    = -46
+	statusDuplicate   = -53
+	statusNotLaunched = -181 // PMIX_ERR_JOB_FAILED_TO_LAUNCH
+
+	persistFirstRead = 1
 )
 
 // Limits of a frame. A job may put 64 MiB, as with PMI.

@@ -21,6 +21,7 @@ const (
 	parcelAsk                        // question id: the data of a rank
 	parcelHave                       // the answer
 	parcelLeft                       // rank id ended before MPI_Init
+	parcelWord                       // a message to or from the hub of the family
 )
 
 // parcel is a message between the keepers of a job; the kind decides which fields matter.
@@ -51,7 +52,7 @@ func decodeParcel(b []byte) (p parcel, ok bool) {
 	p.id = binary.BigEndian.Uint32(b[17:])
 	p.status = int32(binary.BigEndian.Uint32(b[21:]))
 	p.data = b[parcelHeader:]
-	return p, p.kind >= parcelUp && p.kind <= parcelLeft
+	return p, p.kind >= parcelUp && p.kind <= parcelWord
 }
 
 // send puts a message on its way to another node.
@@ -83,6 +84,9 @@ func (e *Engine) parcel(now time.Duration, from pmi.Parcel, out *pmi.Out) bool {
 		delete(e.wants, p.id)
 		e.tell(out, newFrame(kindModexDone).u32(p.id).u32(uint32(p.status)).blob(p.data))
 		return true
+	}
+	if p.kind == parcelWord {
+		return e.kin.word(now, from.From, p.data, out)
 	}
 	if p.id >= uint32(len(e.home)) {
 		return false
@@ -132,11 +136,27 @@ func (e *Engine) asked(from int32, p parcel, out *pmi.Out) bool {
 }
 
 // have sends the helper's answer to the asking node.
-func (e *Engine) have(id uint32, status int32, data []byte, out *pmi.Out) {
+func (e *Engine) have(now time.Duration, id uint32, status int32, data []byte, out *pmi.Out) {
 	a, ok := e.asks[id]
 	if !ok {
 		return
 	}
 	delete(e.asks, id)
+	if a.far {
+		e.kin.raise(now, word{kind: wordHave, node: e.cfg.Node, id: a.id, body: builder(nil).u32(uint32(status)).blob(data)}, out)
+		return
+	}
 	e.send(a.node, parcel{kind: parcelHave, id: a.id, status: status, data: data}, out)
+}
+
+// askedFar passes the question of another job to our helper.
+func (e *Engine) askedFar(id uint32, rank filch.Rank, out *pmi.Out) {
+	if e.ranks[rank] == nil || len(e.asks) >= maxOpen {
+		status := int32(statusNotFound)
+		e.kin.raise(0, word{kind: wordHave, node: e.cfg.Node, id: id, body: builder(nil).u32(uint32(status)).blob(nil)}, out)
+		return
+	}
+	e.serial++
+	e.asks[e.serial] = ask{id: id, far: true}
+	e.tell(out, newFrame(kindModexAsk).u32(e.serial).u32(uint32(rank)))
 }

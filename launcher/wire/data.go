@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/filch-hpc/filch"
 )
@@ -205,6 +206,57 @@ func DecodePeerFrame(b []byte) (PeerFrame, error) {
 		return PeerFrame{}, fmt.Errorf("peer frame refused: from %d to %d", f.From, f.To)
 	}
 	return f, nil
+}
+
+// KinFrame carries a frame from the keeper of one job to the first keeper of another job of
+// the same family: the jobs that descend, by MPI_Comm_spawn, from one job. An empty Body says
+// that the sender's job has no such keeper.
+type KinFrame struct {
+	ToJob, FromJob         filch.JobID
+	ToAttempt, FromAttempt filch.Attempt
+	To, From               filch.NodeName // the nodes of the keepers
+	Body                   []byte
+}
+
+const kinHeader = 4 + 4 + 4 + 4 + 1 + 1
+
+// Head appends f's header to b; the caller appends Body.
+func (f KinFrame) Head(b []byte) []byte {
+	to, from := min(len(f.To), math.MaxUint8), min(len(f.From), math.MaxUint8)
+	h := header{b: b}
+	h = field32(h, &f.ToJob)
+	h = field32(h, &f.FromJob)
+	h = field32(h, &f.ToAttempt)
+	h = field32(h, &f.FromAttempt)
+	b = append(h.b, byte(to), byte(from))
+	return append(append(b, f.To[:to]...), f.From[:from]...)
+}
+
+// DecodeKinFrame reads the body of a [KindKinFrame] frame; Body is part of b.
+func DecodeKinFrame(b []byte) (KinFrame, error) {
+	if len(b) < kinHeader || len(b) < kinHeader+int(b[kinHeader-2])+int(b[kinHeader-1]) {
+		return KinFrame{}, short("kin frame", len(b), kinHeader)
+	}
+	var f KinFrame
+	h := header{b: b, read: true}
+	h = field32(h, &f.ToJob)
+	h = field32(h, &f.FromJob)
+	h = field32(h, &f.ToAttempt)
+	h = field32(h, &f.FromAttempt)
+	to, from := int(h.b[0]), int(h.b[1])
+	names := h.b[2:]
+	f.To, f.From, f.Body = filch.NodeName(names[:to]), filch.NodeName(names[to:to+from]), names[to+from:]
+	if f.ToJob <= 0 || f.FromJob <= 0 || f.ToAttempt <= 0 || f.FromAttempt <= 0 || to == 0 || from == 0 {
+		return KinFrame{}, fmt.Errorf("kin frame refused: from job %d on %q to job %d on %q", f.FromJob, f.From, f.ToJob, f.To)
+	}
+	return f, nil
+}
+
+// Back is the answer to f that says there is no such keeper.
+func (f KinFrame) Back() KinFrame {
+	return KinFrame{
+		ToJob: f.FromJob, FromJob: f.ToJob, ToAttempt: f.FromAttempt, FromAttempt: f.ToAttempt, To: f.From, From: f.To,
+	}
 }
 
 // Relay carries a frame of the data plane from node to node.

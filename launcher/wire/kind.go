@@ -70,6 +70,7 @@ const (
 	KindRelay      Kind = 78 // any of the above from node to node
 	KindOutputEnd  Kind = 79
 	KindOutputSeen Kind = 80
+	KindKinFrame   Kind = 81
 
 	// Between launchers, besides the messages of Nodes.
 	KindAsk   Kind = 88 // Query for another node, answered by KindReply with the same Req

@@ -110,6 +110,7 @@ var kinds = [256]kindRow{
 	KindStdin:      {"stdin", MaxData, FromClient | toKeeper | inRelay, body{}},
 	KindStdinWant:  {"stdin-want", MaxHello, FromKeeper | toClient | inRelay, body{}},
 	KindPeerFrame:  {"peer-frame", MaxFrame, FromKeeper | toKeeper | inRelay, body{}}, // a fence carries the whole key-value set of a job
+	KindKinFrame:   {"kin-frame", MaxFrame, FromKeeper | toKeeper | inRelay, body{}},
 	KindOutputEnd:  {"output-end", MaxHello, FromKeeper | inRelay, body{}},
 	KindOutputSeen: {"output-seen", MaxHello, toKeeper | inRelay, body{}},
 

@@ -216,6 +216,14 @@ func TestDataPlaneHeaders(t *testing.T) {
 	if err != nil || cmp.Diff(f, gotF) != "" {
 		t.Errorf("peer frame: %v %s", err, cmp.Diff(f, gotF))
 	}
+	k := wire.KinFrame{ToJob: 7, FromJob: 8, ToAttempt: 1, FromAttempt: 2, To: "n1", From: "node-2", Body: []byte("word")}
+	gotK, err := wire.DecodeKinFrame(append(k.Head(nil), k.Body...))
+	if err != nil || cmp.Diff(k, gotK) != "" {
+		t.Errorf("kin frame: %v %s", err, cmp.Diff(k, gotK))
+	}
+	if back, err := wire.DecodeKinFrame(k.Back().Head(nil)); err != nil || back.ToJob != 8 || back.From != "n1" || len(back.Body) > 0 {
+		t.Errorf("back: %v %+v", err, back)
+	}
 	r := wire.Relay{Attempt: 2, Kind: wire.KindOutput, Body: []byte("x")}
 	gotR, err := wire.DecodeRelay(append(r.Head(nil), r.Body...))
 	if err != nil || cmp.Diff(r, gotR) != "" {
@@ -271,7 +279,7 @@ func FuzzPayload(f *testing.F) {
 	}
 	b, _ := wire.Marshal(sampleStart())
 	f.Add(byte(wire.KindStart), b)
-	f.Fuzz(func(_ *testing.T, k byte, b []byte) {
+	f.Fuzz(func(t *testing.T, k byte, b []byte) {
 		fr, err := wire.ParsePayload(append([]byte{k, 0, 0, 0, 1}, b...))
 		if err != nil {
 			return
@@ -284,6 +292,9 @@ func FuzzPayload(f *testing.F) {
 		_, _ = wire.DecodePlace(fr.Body)
 		_, _ = wire.DecodePeerFrame(fr.Body)
 		_, _ = wire.DecodeRelay(fr.Body)
+		if k, err := wire.DecodeKinFrame(fr.Body); err == nil && !bytes.Equal(append(k.Head(nil), k.Body...), fr.Body) {
+			t.Errorf("%q is not what it was", fr.Body)
+		}
 		_, _ = wire.DecodeHello(fr.Body)
 		_, _ = wire.DecodeQuery(fr.Body)
 		_ = wire.DecodeRefusal(fr.Body)

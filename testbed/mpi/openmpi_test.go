@@ -82,8 +82,8 @@ func TestOpenPrograms(t *testing.T) {
 		}
 	})
 	t.Run("spawn", func(t *testing.T) {
-		r := c.as(t).run(time.Minute, "-n", "2", "-N", "2", openProgram(t, "spawn"))
-		if r.code != 0 || strings.Count(r.stdout, "spawned 0 published 0\n") != 2 {
+		r := c.as(t).run(time.Minute, "-n", "2", "-N", "2", openProgram(t, "spawn"), "one", "2")
+		if r.code != 0 || !strings.Contains(r.stdout, "merged 4, remote 2, sum right\n") {
 			t.Error(r)
 		}
 	})

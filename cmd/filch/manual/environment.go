@@ -48,6 +48,7 @@ var Variables = []variable{
 	{"FILCH_RSH", forCommands, In{}, "The command, with options, that filch up --hosts uses in place of ssh."},
 	{"FILCH_REPLAY_TRACE", forCommands, In{}, "A file to which each task of a replay appends its times and bytes."},
 	{"FILCH_LIBPMIX", forCommands, In{}, "The file of libpmix that a job of Open MPI uses. filch run passes the variable on; without the variable, filch searches LD_LIBRARY_PATH and the folders of the system."},
+	{"FILCH_SPAWN_WAIT", forCommands, In{}, "How long MPI_Comm_spawn waits for the slots of the new ranks, as in 90s or 5m; then the call fails. filch run passes the variable on. Without the variable: 1m."},
 	{"FILCH_FILCHD", forCommands, In{}, "The file of filchd for a filch that was built without one; for developers."},
 
 	{"FILCH_SLOTS", forLaunchers, In{}, "The setting slots: slots of a node. Without the variable: one for each core."},

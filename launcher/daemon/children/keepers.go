@@ -375,7 +375,7 @@ func (ks *Keepers) onFrame(k *keeperProcess, f wire.Frame) error {
 		return nil
 	case wire.KindRefusal:
 		return wire.DecodeRefusal(f.Body)
-	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindPeerFrame, wire.KindWarn:
+	case wire.KindOutput, wire.KindOutputEnd, wire.KindStdinWant, wire.KindPeerFrame, wire.KindKinFrame, wire.KindWarn:
 		return k.OnFrame(f)
 	}
 	ev, err := wire.DecodeKeeper(f.Kind, f.Body)

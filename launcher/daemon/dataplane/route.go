@@ -120,6 +120,9 @@ func (r *route) onKeeperFrame(f wire.Frame) error {
 		}
 		return nil
 	}
+	if f.Kind == wire.KindKinFrame {
+		return r.plane.onKinFrame(r, f.Body)
+	}
 	if r.origin == r.plane.in.Self || r.kept {
 		return r.onFrame(f.Kind, f.Body, false) // k's reader flushes after a burst
 	}

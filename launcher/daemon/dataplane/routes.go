@@ -299,7 +299,7 @@ func (rs *Routes) OnRelay(from filch.NodeName, f wire.Frame) error {
 	}
 	rs.in.Watch.Add(watch.RelaysIn, 1)
 	r := rs.find(filch.JobID(f.Req))
-	if r == nil || r.ident.Attempt != in.Attempt || in.Kind == wire.KindPeerFrame && !r.here() {
+	if r == nil || r.ident.Attempt != in.Attempt || (in.Kind == wire.KindPeerFrame || in.Kind == wire.KindKinFrame) && !r.here() {
 		rs.answerUnknown(from, f.Req, in)
 		return nil
 	}
@@ -321,6 +321,14 @@ func (rs *Routes) answerUnknown(from filch.NodeName, req uint32, in wire.Relay) 
 			return
 		}
 		kind, body = wire.KindPeerFrame, wire.PeerFrame{From: p.To, To: p.From}.Head(nil)
+	case wire.KindKinFrame:
+		k, err := wire.DecodeKinFrame(in.Body)
+		if err != nil || len(k.Body) == 0 || !rs.settled.Load() {
+			return
+		}
+		back := k.Back()
+		req, in.Attempt = uint32(back.ToJob), back.ToAttempt
+		kind, body = wire.KindKinFrame, back.Head(nil)
 	default:
 		return
 	}
@@ -328,6 +336,32 @@ func (rs *Routes) answerUnknown(from filch.NodeName, req uint32, in wire.Relay) 
 	if p, err := wire.Payload(wire.KindRelay, req, head, body); err == nil {
 		_ = rs.net.Send(from, overlay.Metadata, p)
 	}
+}
+
+// onKinFrame passes a frame of r's keeper to the keeper of another job.
+func (rs *Routes) onKinFrame(r *route, body []byte) error {
+	k, err := wire.DecodeKinFrame(body)
+	if err != nil {
+		return err
+	}
+	if k.FromJob != r.ident.Job || k.FromAttempt != r.ident.Attempt || k.From != rs.in.Self {
+		return filch.Errorf(filch.Invalid, "kin frame of job %d on %s from the keeper of job %d", k.FromJob, k.From, r.ident.Job)
+	}
+	if k.To != rs.in.Self {
+		head := wire.Relay{Attempt: k.ToAttempt, Kind: wire.KindKinFrame}.Head(nil)
+		p, err := wire.Payload(wire.KindRelay, uint32(k.ToJob), head, body)
+		if err == nil && rs.net.Send(k.To, overlay.Metadata, p) != nil {
+			rs.in.Watch.Add(watch.RelaysLost, 1) // the keeper sends the frame again
+		}
+		return err
+	}
+	to := rs.find(k.ToJob)
+	if to != nil && to.ident.Attempt == k.ToAttempt && to.here() {
+		to.toKeeper(wire.KindKinFrame, body)
+	} else if len(k.Body) > 0 && rs.settled.Load() {
+		r.toKeeper(wire.KindKinFrame, k.Back().Head(nil))
+	}
+	return nil
 }
 
 // OnLost handles the death of a node: the node will send nothing more.

@@ -116,16 +116,23 @@ func (d *Directory) Names() []filch.NodeName {
 	return names
 }
 
-// Net returns this node's address for a job over these nodes, without the port. The
-// address is empty for a single node, and where this node listens on the loopback and
-// other nodes do not.
+// Net returns this node's address for a job over these nodes, without the port. A job of a
+// single node may spawn ranks on any other node. The address is empty where this node listens
+// on the loopback and other nodes do not.
 func (d *Directory) Net(nodes []launcher.NodeRanks) string {
 	own := d.host(d.self)
-	if len(nodes) < 2 || !own.IsValid() {
-		return ""
+	if !own.IsValid() || !own.IsLoopback() {
+		return d.Address(d.self)
 	}
-	for _, n := range nodes {
-		if own.IsLoopback() && !d.host(n.Node).IsLoopback() {
+	names := d.Names()
+	if len(nodes) > 1 {
+		names = names[:0]
+		for _, n := range nodes {
+			names = append(names, n.Node)
+		}
+	}
+	for _, n := range names {
+		if !d.host(n).IsLoopback() {
 			return ""
 		}
 	}

@@ -17,7 +17,8 @@ func TestNetOfAJob(t *testing.T) {
 	}{
 		"virtual":      {map[filch.NodeName]string{"n1": "127.0.0.1:7", "n2": "127.0.0.1:8"}, []filch.NodeName{"n1", "n2"}, "127.0.0.1"},
 		"apart":        {map[filch.NodeName]string{"n1": "10.0.0.1:7", "n2": "10.0.0.2:7"}, []filch.NodeName{"n2", "n1"}, "10.0.0.1"},
-		"one-node":     {map[filch.NodeName]string{"n1": "127.0.0.1:7"}, []filch.NodeName{"n1"}, ""},
+		"one-node":     {map[filch.NodeName]string{"n1": "127.0.0.1:7"}, []filch.NodeName{"n1"}, "127.0.0.1"},
+		"one-of-two":   {map[filch.NodeName]string{"n1": "127.0.0.1:7", "n2": "10.0.0.2:7"}, []filch.NodeName{"n1"}, ""},
 		"mixed":        {map[filch.NodeName]string{"n1": "127.0.0.1:7", "n2": "10.0.0.2:7"}, []filch.NodeName{"n1", "n2"}, ""},
 		"mixed-theirs": {map[filch.NodeName]string{"n1": "10.0.0.1:7", "n2": "127.0.0.1:7"}, []filch.NodeName{"n1", "n2"}, "10.0.0.1"},
 		"six":          {map[filch.NodeName]string{"n1": "[fd00::1]:7", "n2": "[fd00::2]:7"}, []filch.NodeName{"n1", "n2"}, "fd00::1"},

@@ -240,7 +240,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
-		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Staged: j.req.Staged,
+		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Staged: j.req.Staged, Ticket: j.ticket,
 	}
 	return r
 }
@@ -324,7 +324,7 @@ func (a *attempts) tellStarted(t *local.Turn, j *job) {
 	if j.req.Detach {
 		a.records.Mark(t, j.id, records.WritePause)
 	}
-	a.origin.tell(t, j, launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited})
+	a.origin.tell(t, j, launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: j.run.launch.Nodes, Waited: j.waited, Attempt: j.attempt})
 }
 
 // goStraight is the maximum number of nodes to which the origin sends Proceed directly;

@@ -168,7 +168,7 @@ func (o *Origin) sendState(t *local.Turn, j *job, client launcher.ClientID) {
 			say(launcher.Granted{Job: j.id, Step: r.launch.Step})
 		}
 		if r.told {
-			say(launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: r.launch.Nodes, Waited: j.waited})
+			say(launcher.Started{Job: j.id, Size: j.need.Ranks, Nodes: r.launch.Nodes, Waited: j.waited, Attempt: j.attempt})
 		}
 		if r.halt.level > 0 && r.cause.Kind != launcher.CauseNone {
 			say(launcher.Ending{Job: j.id, Text: r.cause.Text})

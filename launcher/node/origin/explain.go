@@ -221,6 +221,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 		return launcher.Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
 	}
 	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch", By: j.req.HeldBy}
+	x.Spawned = j.req.Spawner != 0
 	if j.req.Parent == 0 {
 		x.Inside = j.req.Inside.Job
 	}
@@ -286,7 +287,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	i := launcher.JobInfo{
 		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
 		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
-		Hop: j.kept.hop, Earlier: j.kept.earlier,
+		Hop: j.kept.hop, Earlier: j.kept.earlier, Spawned: j.req.Spawner != 0,
 	}
 	if e == nil {
 		i.Held = j.req.HeldBy

@@ -335,6 +335,11 @@ func (o *Origin) OnStepGrant(t *local.Turn, from filch.NodeName, m *launcher.Ste
 	case m.Refused:
 		o.refuse(t, j, &m.Err)
 		return
+	case len(m.Nodes) == 0 && j.req.Spawner != 0:
+		// The slots may be those of the rank that spawns, and waits. The client asks again for
+		// slots beyond the job.
+		o.refuse(t, j, filch.Errorf(filch.NoFit, "cannot spawn %s within job %d: its steps use the slots", filch.Plural(j.need.Ranks, "rank"), m.Parent))
+		return
 	case len(m.Nodes) == 0:
 		j.step.behind = m.Behind
 		j.step.again = t.Now + SayEvery

@@ -27,6 +27,9 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 	if err == nil {
 		err = o.walltime.fitWalltime(t, &r, &need)
 	}
+	if err == nil && r.Spawner != 0 && o.ranks.LaunchIn(r.Spawner) == nil {
+		err = filch.Errorf(filch.NotFound, "cannot spawn ranks for job %d: the job has no ranks on %s", r.Spawner, o.Cfg.Name)
+	}
 	if err == nil && r.Detach {
 		err = o.records.NoRoom()
 	}
@@ -59,6 +62,9 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 func (o *Origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
 	need, _ := NeedOf(r)
 	j := o.newJob(since, o.records.NextID(), r, need, unixNS)
+	if l := o.ranks.LaunchIn(r.Spawner); l != nil && r.Spawner != 0 {
+		j.ticket.Class, j.ticket.UnixNS = l.Ticket.Class, l.Ticket.UnixNS
+	}
 	j.seen = audience{client: client, here: true}
 	o.endings.clients[client] = append(o.endings.clients[client], j.id)
 	if r.Patient > 0 {

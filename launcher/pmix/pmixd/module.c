@@ -6,14 +6,6 @@
 
 #include "pmixd.h"
 
-/* pending is a fence or a modex that libpmix waits for. */
-struct pending {
-	struct pending *next;
-	uint32_t id;
-	pmix_modex_cbfunc_t answer;
-	void *cookie;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pending *waiting; /* under lock */
 static uint32_t serial;         /* under lock */
@@ -24,23 +16,24 @@ void module_begin(const char *nspace)
 	strncpy(job, nspace, sizeof job - 1);
 }
 
-static uint32_t pend(pmix_modex_cbfunc_t answer, void *cookie)
+int module_ours(const char *nspace)
+{
+	return strncmp(nspace, job, sizeof job) == 0;
+}
+
+uint32_t pend(struct pending q)
 {
 	struct pending *p = must(malloc(sizeof *p));
-	p->answer = answer;
-	p->cookie = cookie;
+	*p = q;
 	pthread_mutex_lock(&lock);
-	p->id = ++serial;
+	uint32_t id = p->id = ++serial;
 	p->next = waiting;
 	waiting = p;
-	uint32_t id = p->id;
 	pthread_mutex_unlock(&lock);
 	return id;
 }
 
-/* module_answer gives libpmix what it waits for; false when it waits for no
- * such thing. */
-int module_answer(uint32_t id, pmix_status_t status, const unsigned char *data, size_t len)
+struct pending *pending_take(uint32_t id)
 {
 	pthread_mutex_lock(&lock);
 	struct pending **at = &waiting, *p;
@@ -49,14 +42,24 @@ int module_answer(uint32_t id, pmix_status_t status, const unsigned char *data, 
 	if (p)
 		*at = p->next;
 	pthread_mutex_unlock(&lock);
-	if (!p)
+	return p;
+}
+
+/* module_answer gives libpmix the data that it waits for; false when it waits
+ * for no such thing. */
+int module_answer(uint32_t id, pmix_status_t status, const unsigned char *data, size_t len)
+{
+	struct pending *p = pending_take(id);
+	if (!p || !p->modex) {
+		free(p);
 		return 0;
+	}
 	char *copy = NULL;
 	if (len > 0) {
 		copy = must(malloc(len));
 		memcpy(copy, data, len);
 	}
-	p->answer(status, copy, len, p->cookie, copy ? free : NULL, copy);
+	p->modex(status, copy, len, p->cookie, copy ? free : NULL, copy);
 	free(p);
 	return 1;
 }
@@ -107,12 +110,12 @@ static pmix_status_t fence(const pmix_proc_t procs[], size_t nprocs, const pmix_
 	(void)info, (void)ninfo;
 	int whole = 0;
 	for (size_t i = 0; i < nprocs; i++) {
-		if (strncmp(procs[i].nspace, job, sizeof job) != 0)
-			return PMIX_ERR_NOT_SUPPORTED;
+		if (!module_ours(procs[i].nspace))
+			return family_fence(procs, nprocs, data, len, answer, cookie);
 		whole |= procs[i].rank == PMIX_RANK_WILDCARD;
 	}
 	struct event *e = event_new(OUT_FENCE);
-	event_u32(e, pend(answer, cookie));
+	event_u32(e, pend((struct pending){.modex = answer, .cookie = cookie}));
 	event_u32(e, whole ? 0 : nprocs);
 	for (size_t i = 0; i < nprocs && !whole; i++)
 		event_u32(e, procs[i].rank);
@@ -125,47 +128,15 @@ static pmix_status_t modex(const pmix_proc_t *proc, const pmix_info_t info[], si
 	pmix_modex_cbfunc_t answer, void *cookie)
 {
 	(void)info, (void)ninfo;
-	if (strncmp(proc->nspace, job, sizeof job) != 0 || proc->rank >= PMIX_RANK_VALID)
+	if (proc->rank >= PMIX_RANK_VALID)
 		return PMIX_ERR_NOT_FOUND;
+	if (!module_ours(proc->nspace))
+		return family_modex(proc, answer, cookie);
 	struct event *e = event_new(OUT_MODEX_NEED);
-	event_u32(e, pend(answer, cookie));
+	event_u32(e, pend((struct pending){.modex = answer, .cookie = cookie}));
 	event_u32(e, proc->rank);
 	event_post(e);
 	return PMIX_SUCCESS;
-}
-
-/* What is refused. The slots of a job are fixed when it starts, and it talks to
- * no other job: MPI programs get an MPI error of the right class. */
-
-static pmix_status_t publish(const pmix_proc_t *p, const pmix_info_t i[], size_t n, pmix_op_cbfunc_t cb, void *c)
-{
-	(void)p, (void)i, (void)n, (void)cb, (void)c;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t lookup(const pmix_proc_t *p, char **k, const pmix_info_t i[], size_t n, pmix_lookup_cbfunc_t cb, void *c)
-{
-	(void)p, (void)k, (void)i, (void)n, (void)cb, (void)c;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t unpublish(const pmix_proc_t *p, char **k, const pmix_info_t i[], size_t n, pmix_op_cbfunc_t cb, void *c)
-{
-	(void)p, (void)k, (void)i, (void)n, (void)cb, (void)c;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t spawn(const pmix_proc_t *p, const pmix_info_t i[], size_t n, const pmix_app_t a[], size_t na,
-	pmix_spawn_cbfunc_t cb, void *c)
-{
-	(void)p, (void)i, (void)n, (void)a, (void)na, (void)cb, (void)c;
-	return PMIX_ERR_NOT_SUPPORTED;
-}
-
-static pmix_status_t join(const pmix_proc_t p[], size_t n, const pmix_info_t i[], size_t ni, pmix_op_cbfunc_t cb, void *c)
-{
-	(void)p, (void)n, (void)i, (void)ni, (void)cb, (void)c;
-	return PMIX_ERR_NOT_SUPPORTED;
 }
 
 /* job_control must be there although it refuses: only then does libpmix keep
@@ -197,12 +168,12 @@ pmix_server_module_t module = {
 	.abort = aborted,
 	.fence_nb = fence,
 	.direct_modex = modex,
-	.publish = publish,
-	.lookup = lookup,
-	.unpublish = unpublish,
-	.spawn = spawn,
-	.connect = join,
-	.disconnect = join,
+	.publish = family_publish,
+	.lookup = family_lookup,
+	.unpublish = family_unpublish,
+	.spawn = family_spawn,
+	.connect = family_connect,
+	.disconnect = family_disconnect,
 	.job_control = job_control,
 	.register_events = events_on,
 	.deregister_events = events_off,

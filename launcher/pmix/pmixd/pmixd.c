@@ -105,6 +105,15 @@ static void handle(const unsigned char *body, size_t len)
 	case IN_MODEX_DONE:
 		ok = server_modex_done(&r);
 		break;
+	case IN_DONE:
+		ok = family_done(&r);
+		break;
+	case IN_SPAWNED:
+		ok = family_spawned(&r);
+		break;
+	case IN_KNOW:
+		ok = server_know(&r);
+		break;
 	case IN_QUIT:
 		server_quit();
 	}

@@ -16,6 +16,7 @@ struct library lib;
 static pmix_nspace_t job;
 
 /* LINGER is how many seconds libpmix may take to clean up after the ranks. */
+enum { NOWHERE = UINT32_MAX };
 enum { LINGER = 1, NODES_MAX = 1 << 20, RANKS_MAX = 1 << 24 };
 
 /* latch waits for an asynchronous call. One that is not waited for to its end
@@ -110,6 +111,8 @@ static void load(void)
 	*(void **)&lib.setup_fork = symbol(h, "PMIx_server_setup_fork");
 	*(void **)&lib.dmodex_request = symbol(h, "PMIx_server_dmodex_request");
 	*(void **)&lib.deregister_nspace = symbol(h, "PMIx_server_deregister_nspace");
+	*(void **)&lib.data_pack = symbol(h, "PMIx_Data_pack");
+	*(void **)&lib.data_unpack = symbol(h, "PMIx_Data_unpack");
 }
 
 /* infos is a list of facts for libpmix. */
@@ -173,7 +176,9 @@ __attribute__((format(printf, 2, 3))) static void append(struct text *t, const c
 /* shape is the job as the keeper describes it. */
 struct shape {
 	char *nspace, *server, *dir, *host;
-	uint32_t me, size, apps, nodes;
+	char *parent; /* of a spawned job: the namespace of the process that called */
+	uint32_t parent_rank;
+	uint32_t me, size, apps, nodes; /* me is NOWHERE for another job */
 	struct text names, ranks, peers; /* of all nodes; of all; of this one */
 	uint32_t *local, nlocal;         /* ranks of this node */
 	struct infos procs;              /* one for each rank of the job */
@@ -206,19 +211,14 @@ static void read_rank(struct reader *r, struct shape *j, uint32_t node, const ch
 	add(&j->procs, PMIX_PROC_DATA, PMIX_DATA_ARRAY)->value.data.darray = a;
 }
 
-/* read_shape reads the whole of IN_SETUP. */
-static int read_shape(struct reader *r, struct shape *j)
+/* read_layout reads the namespace, the nodes and the ranks of a job. */
+static int read_layout(struct reader *r, struct shape *j)
 {
-	if (read_u32(r) != PROTOCOL)
-		failed(FAILED_SETUP, "this pmixd is of another version than its keeper");
 	j->nspace = read_text(r);
-	j->server = read_text(r);
-	j->dir = read_text(r);
-	j->me = read_u32(r);
 	j->size = read_u32(r);
 	j->apps = read_u32(r);
 	j->nodes = read_u32(r);
-	if (j->nodes > NODES_MAX || j->size > RANKS_MAX || j->me >= j->nodes || strlen(j->nspace) > PMIX_MAX_NSLEN)
+	if (!r->ok || j->nodes > NODES_MAX || j->size > RANKS_MAX || strlen(j->nspace) > PMIX_MAX_NSLEN)
 		return 0;
 	for (uint32_t n = 0; n < j->nodes && r->ok; n++) {
 		char *host = read_text(r);
@@ -235,7 +235,20 @@ static int read_shape(struct reader *r, struct shape *j)
 		for (uint32_t i = 0; i < count; i++)
 			read_rank(r, j, n, host, i);
 	}
-	return r->ok && r->at == r->end && j->nlocal > 0;
+	return r->ok && r->at == r->end;
+}
+
+/* read_shape reads the whole of IN_SETUP. */
+static int read_shape(struct reader *r, struct shape *j)
+{
+	if (read_u32(r) != PROTOCOL)
+		failed(FAILED_SETUP, "this pmixd is of another version than its keeper");
+	j->server = read_text(r);
+	j->dir = read_text(r);
+	j->me = read_u32(r);
+	j->parent = read_text(r);
+	j->parent_rank = read_u32(r);
+	return read_layout(r, j) && j->nlocal > 0 && strlen(j->parent) <= PMIX_MAX_NSLEN;
 }
 
 /* begin starts the server of libpmix. */
@@ -263,18 +276,26 @@ static void describe(struct shape *j)
 	add_u32(&s, PMIX_JOB_NUM_APPS, j->apps);
 	add_u32(&s, PMIX_NUM_NODES, j->nodes);
 	add_text(&s, PMIX_JOBID, j->nspace);
-	add_bool(&s, PMIX_SPAWNED, 0);
+	add_bool(&s, PMIX_SPAWNED, j->parent && j->parent[0]);
+	if (j->parent && j->parent[0]) {
+		pmix_proc_t *p = must(calloc(1, sizeof *p));
+		strncpy(p->nspace, j->parent, sizeof p->nspace - 1);
+		p->rank = j->parent_rank;
+		add(&s, PMIX_PARENT_ID, PMIX_PROC)->value.data.proc = p;
+	}
 	add_regex(&s, PMIX_NODE_MAP, nodes);
 	add_regex(&s, PMIX_PROC_MAP, ranks);
-	add_u32(&s, PMIX_LOCAL_SIZE, j->nlocal);
-	add_u32(&s, PMIX_NODE_SIZE, j->nlocal);
-	add_text(&s, PMIX_LOCAL_PEERS, j->peers.s);
-	add_rank(&s, PMIX_LOCALLDR, j->local[0]);
-	add_text(&s, PMIX_TMPDIR, j->dir);
-	sub = must(malloc(strlen(j->dir) + 4));
-	sprintf(sub, "%s/ns", j->dir);
-	add_text(&s, PMIX_NSDIR, sub);
-	add_bool(&s, PMIX_TDIR_RMCLEAN, 1);
+	if (j->nlocal > 0) {
+		add_u32(&s, PMIX_LOCAL_SIZE, j->nlocal);
+		add_u32(&s, PMIX_NODE_SIZE, j->nlocal);
+		add_text(&s, PMIX_LOCAL_PEERS, j->peers.s);
+		add_rank(&s, PMIX_LOCALLDR, j->local[0]);
+		add_text(&s, PMIX_TMPDIR, j->dir);
+		sub = must(malloc(strlen(j->dir) + 4));
+		sprintf(sub, "%s/ns", j->dir);
+		add_text(&s, PMIX_NSDIR, sub);
+		add_bool(&s, PMIX_TDIR_RMCLEAN, 1);
+	}
 	for (size_t i = 0; i < j->procs.len; i++)
 		*add(&s, "", PMIX_UNDEF) = j->procs.list[i];
 	struct latch *l = latch_new();
@@ -319,6 +340,27 @@ int server_setup(struct reader *r)
 	struct event *e = event_new(OUT_READY);
 	event_text(e, lib.get_version());
 	event_post(e);
+	return 1;
+}
+
+/* server_know describes another job of the family to libpmix, once. */
+int server_know(struct reader *r)
+{
+	static struct known {
+		struct known *next;
+		char *nspace;
+	} *all;
+	struct shape j = {.me = NOWHERE};
+	if (!job[0] || !read_layout(r, &j) || strcmp(j.nspace, job) == 0)
+		return 0;
+	for (struct known *k = all; k; k = k->next)
+		if (strcmp(k->nspace, j.nspace) == 0)
+			return 1;
+	struct known *k = must(calloc(1, sizeof *k));
+	k->nspace = j.nspace;
+	k->next = all;
+	all = k;
+	describe(&j);
 	return 1;
 }
 

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -36,12 +37,13 @@ type job struct {
 	failed *proc.Failure
 	alive  int // ranks whose process lives
 
-	io   *outputs
-	in   *input
-	mpi  *wireup
-	copy *copied // --bcast; nil none
-	tmp  string  // the TMPDIR of the ranks; "" none
-	stop stopper
+	io     *outputs
+	in     *input
+	mpi    *wireup
+	spawns spawns
+	copy   *copied // --bcast; nil none
+	tmp    string  // the TMPDIR of the ranks; "" none
+	stop   stopper
 
 	news      []launcher.RankEnd // not sent yet
 	forgotten bool
@@ -81,6 +83,7 @@ func newJob(k *keeper, body []byte) (*job, error) {
 	if err := wire.Unmarshal(j.order.Launch.Order, &j.what); err != nil {
 		return nil, err
 	}
+	j.spawns.job = j
 	if j.order.Folder != "" {
 		j.what.Cwd = j.order.Folder
 	}
@@ -227,6 +230,13 @@ func (j *job) check() *proc.Failure {
 	if f := proc.CheckCwd(j.what.Cwd, j.node()); f != nil {
 		return f
 	}
+	for _, r := range j.ranks {
+		if dir := cwdOf(&j.what, r.program); dir != j.what.Cwd {
+			if f := proc.CheckCwd(dir, j.node()); f != nil {
+				return f
+			}
+		}
+	}
 	known := map[string]proc.Program{}
 	for _, r := range j.ranks {
 		env := j.programEnv(r.program)
@@ -234,7 +244,7 @@ func (j *job) check() *proc.Failure {
 		p, ok := known[key]
 		if !ok {
 			var f *proc.Failure
-			if p, f = proc.FindProgram(r.argv[0], j.what.Cwd, env, j.node()); f != nil {
+			if p, f = j.findProgram(r.program, r.argv[0], env); f != nil {
 				return f
 			}
 			known[key] = p
@@ -242,6 +252,19 @@ func (j *job) check() *proc.Failure {
 		r.exe = p
 	}
 	return j.makeTmp()
+}
+
+// cwdOf is the working directory of program i.
+func cwdOf(o *launcher.Order, i int) string { return cmp.Or(o.Programs[i].Cwd, o.Cwd) }
+
+// findProgram finds program i, first in the folders of the program itself.
+func (j *job) findProgram(i int, name string, env []string) (proc.Program, *proc.Failure) {
+	if first := j.what.Programs[i].Path; first != "" && !strings.Contains(name, "/") {
+		if p, f := proc.FindProgram(name, cwdOf(&j.what, i), append(env[:len(env):len(env)], "PATH="+first), j.node()); f == nil {
+			return p, nil
+		}
+	}
+	return proc.FindProgram(name, cwdOf(&j.what, i), env, j.node())
 }
 
 // fdsPerRank are the descriptors that a rank takes here: its process, three pipes, and
@@ -306,6 +329,10 @@ func (j *job) data(f wire.Frame) {
 	case wire.KindPeerFrame:
 		if p, err := wire.DecodePeerFrame(f.Body); err == nil && j.mpi != nil {
 			j.mpi.peer(p)
+		}
+	case wire.KindKinFrame:
+		if k, err := wire.DecodeKinFrame(f.Body); err == nil && j.mpi != nil {
+			j.mpi.kin(k)
 		}
 	case wire.KindResize:
 		var w launcher.Window
@@ -389,6 +416,7 @@ func (j *job) close() {
 	poll := j.keeper.poll
 	poll.Stop(j.stop.timer)
 	j.copy.remove()
+	j.spawns.end()
 	if j.mpi != nil {
 		j.mpi.close()
 	}
@@ -413,6 +441,9 @@ func (j *job) unheard() bool { return j.stop.abandoned && j.keeper.link.FD < 0 }
 // finish kills the processes that the ranks left behind and waits for the last output.
 func (j *job) finish() {
 	if !j.copy.ending() {
+		return
+	}
+	if !j.spawns.finished() {
 		return
 	}
 	if j.mpi != nil && !j.mpi.helper.leave() {

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,15 +48,15 @@ func (j *job) library() library {
 		if !known {
 			// A program of other nodes only.
 			var f *proc.Failure
-			if exe, f = proc.FindProgram(p.Argv[0], j.what.Cwd, env, j.node()); f != nil {
+			if exe, f = j.findProgram(i, p.Argv[0], env); f != nil {
 				continue
 			}
 		}
 		if needsOpenMPI(exe, env) {
 			return libraryPMIx
 		}
-		if j.order.Launch.Size < 2 {
-			continue // a rank alone is right under each protocol
+		if j.order.Launch.Size < 2 && !mentionsMPI4py(p.Argv, cwdOf(&j.what, i)) {
+			continue // a rank alone is right under each protocol, unless it spawns ranks
 		}
 		below := search{cwd: j.what.Cwd, env: env}
 		if interpreted(exe, env) || below.startsOpenMPI(exe, p.Argv) {
@@ -103,6 +104,37 @@ func interpreted(exe proc.Program, env []string) bool {
 	}
 	return openMPI(mpi4pyNeeds(interp, env))
 }
+
+// mentionsMPI4py reports whether a command line, or a file named there, names mpi4py. A single
+// rank of Python needs PMIx only to spawn ranks, and costs more with PMIx.
+func mentionsMPI4py(argv []string, cwd string) bool {
+	const name = "mpi4py"
+	for _, a := range argv {
+		if strings.Contains(a, name) {
+			return true
+		}
+		if !strings.HasSuffix(a, ".py") {
+			continue
+		}
+		if !filepath.IsAbs(a) {
+			a = filepath.Join(cwd, a)
+		}
+		f, err := os.Open(a)
+		if err != nil {
+			continue
+		}
+		head := make([]byte, mentionBytes)
+		n, _ := f.ReadAt(head, 0)
+		f.Close()
+		if bytes.Contains(head[:n], []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// mentionBytes is how much of a script is searched: imports stand at the beginning.
+const mentionBytes = 64 << 10
 
 // openMPIModule reports whether a list of environment modules names Open MPI.
 func openMPIModule(list string) bool {

@@ -13,6 +13,9 @@ import (
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
+// pmixNamespace is the name of a run for libpmix.
+func pmixNamespace(i filch.Ident) string { return "filch-" + i.String() }
+
 // pmixConfig describes the job to the engine of PMIx. libpmix keeps files in dir.
 func (j *job) pmixConfig(dir string) pmix.Config {
 	l := &j.order.Launch
@@ -25,8 +28,12 @@ func (j *job) pmixConfig(dir string) pmix.Config {
 		}
 	}
 	c := pmix.Config{
-		Namespace: "filch-" + l.Ident.String(), Dir: dir, Node: j.order.Index, Size: l.Size, Apps: int32(len(j.what.Programs)),
-		Nodes: make([]pmix.Node, len(l.Nodes)),
+		Namespace: pmixNamespace(l.Ident), Dir: dir, Node: j.order.Index, Size: l.Size, Apps: int32(len(j.what.Programs)),
+		Nodes: make([]pmix.Node, len(l.Nodes)), Family: pmix.Family{Self: l.Ident, Top: l.Ident, Hub: l.Nodes[0].Node},
+	}
+	if s := j.what.Spawn; s != nil {
+		c.Family.Top, c.Family.Hub = s.Top, s.Hub
+		c.Family.Parent, c.Family.Rank = pmixNamespace(s.Parent), s.Rank
 	}
 	for i, n := range l.Nodes {
 		c.Nodes[i].Name = string(n.Node)

@@ -139,18 +139,21 @@ func (o *outputs) openFiles() *proc.Failure {
 
 // connect gives r its stdout and stderr. The rank receives an unlabeled file of its own
 // directly. All other output goes through a pipe, so lines of several ranks do not mix.
-func (o *outputs) connect(r *rank) error {
+func (o *outputs) connect(r *rank) error { return o.connectTo(r, &r.files) }
+
+// connectTo gives a process the stdout and stderr of r.
+func (o *outputs) connectTo(r *rank, files *proc.Files) error {
 	for no := uint8(1); no <= 2; no++ {
 		p := o.pattern(r, no)
 		if p == launcher.NoFile {
-			r.files.Lend(o.null)
+			files.Lend(o.null)
 			continue
 		}
 		var to *outputFile
 		if p != "" {
 			to = o.files[o.job.resolve(p, r)]
 			if output.SideOf(p) == output.SidePerRank && !to.label {
-				r.files.Lend(to.fd)
+				files.Lend(to.fd)
 				continue
 			}
 		}
@@ -158,7 +161,7 @@ func (o *outputs) connect(r *rank) error {
 		if err != nil {
 			return err
 		}
-		r.files.Give(theirs)
+		files.Give(theirs)
 		o.add(&stream{rank: r, no: no, fd: ours, file: to})
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/pmi"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"golang.org/x/sys/unix"
 )
@@ -96,7 +97,7 @@ func (j *job) exec(r *rank) error {
 	env := append(append([]string(nil), j.mpi.env(r)...), j.rankEnv(r)...)
 	session := r.files.IsPty || j.polls(r)
 	attr := &syscall.ProcAttr{
-		Dir:   j.what.Cwd,
+		Dir:   cwdOf(&j.what, r.program),
 		Env:   env,
 		Files: r.files.Child,
 		Sys: &syscall.SysProcAttr{
@@ -153,7 +154,7 @@ func (j *job) pollChildren() {
 	j.keeper.poll.After(5*time.Millisecond, func() {
 		j.stop.polling = false
 		j.reap()
-		if j.alive > 0 || j.mpi.helper.alive() {
+		if j.alive > 0 || j.mpi.helper.alive() || len(j.spawns.all) > 0 {
 			j.pollChildren()
 		}
 	})
@@ -175,7 +176,7 @@ func (j *job) reap() {
 		if r, ok := j.byPID[pid]; ok {
 			delete(j.byPID, pid)
 			j.gone(r, ws, &ru)
-		} else if j.mpi != nil {
+		} else if j.mpi != nil && !j.spawns.reaped(pid, ws) {
 			j.mpi.helper.reaped(pid, ws)
 		}
 	}
@@ -213,11 +214,21 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 		if e.Code == 137 && !r.told && j.keeper.cgroup.OOMKilled() {
 			e.Kind, e.Text = launcher.CauseOOM, "a child process was killed: out of memory"
 		}
+	case state.state == pmi.Fresh && j.mpi.awaited():
+		e.Kind, e.Code = launcher.CauseProtocol, 1
+		e.Text = "exited with 0 before MPI_Init, and the ranks that spawned it wait for it"
 	case state.unfinished():
 		e.Kind, e.Code = launcher.CauseNoFinalize, 1
 		e.Text = "exited with 0 after MPI_Init without MPI_Finalize"
 	}
 	j.endRank(r, e)
+}
+
+// awaited reports whether ranks wait for each rank of this job to come to MPI_Init: the
+// ranks that spawned the job.
+func (w *wireup) awaited() bool {
+	s := w.job.what.Spawn
+	return s != nil && !s.NoMPI && w.engine != nil
 }
 
 // judgeKill gives the cause of a SIGKILL not sent by us, where known.

@@ -55,6 +55,7 @@ func (j *job) halt(sig unix.Signal, grace time.Duration) {
 		sig = unix.SIGTERM
 	}
 	j.tell()
+	j.spawns.stop()
 	if sig == unix.SIGKILL || grace <= 0 {
 		j.kill()
 		return
@@ -90,6 +91,7 @@ func (j *job) kill() {
 	j.stop.begun, j.stop.killing = true, true
 	j.stop.giveUpAt = time.Now().Add(proc.UnkillableAfter)
 	j.tell()
+	j.spawns.stop()
 	if j.phase < starting {
 		j.phase = ended
 	}
@@ -161,6 +163,9 @@ func (j *job) each(f func(pid int)) {
 	for _, pid := range proc.Descendants(unix.Getpid()) {
 		if j.mpi != nil && j.mpi.helper.is(pid) {
 			continue // the helper cleans up after the ranks, see finish
+		}
+		if j.spawns.is(pid) {
+			continue // the client ends its run, see spawns.stop
 		}
 		visit(pid)
 	}

@@ -24,6 +24,7 @@ type port interface {
 	Tick(now time.Duration, out *pmi.Out)
 	State(r filch.Rank) pmi.State
 	Spoke() bool
+	Spawned(id uint32, res pmi.SpawnResult, out *pmi.Out)
 }
 
 // wireup lets the ranks of this node find each other: by the engine of launcher/pmi over
@@ -81,8 +82,19 @@ func (j *job) pmiConfig() pmi.Config {
 	return pmi.Config{
 		Kvsname: l.Ident.String(), Size: l.Size, Local: local, Appnum: appnum,
 		Mapping: mapping(l), Early: pmi.EarlyDefault,
-		Node: j.order.Index, Nodes: int32(len(l.Nodes)), Lowest: lowest(l),
+		Node: j.order.Index, Nodes: int32(len(l.Nodes)), Lowest: lowest(l), Preput: preput(j.what.Spawn),
 	}
+}
+
+// preput are the pairs that spawned ranks find in their key-value set.
+func preput(s *launcher.SpawnOrder) (all []pmi.Pair) {
+	if s == nil {
+		return nil
+	}
+	for _, p := range s.Preput {
+		all = append(all, pmi.Pair{Key: p[0], Value: p[1]})
+	}
+	return all
 }
 
 // lowest is the lowest rank of each node.
@@ -144,7 +156,11 @@ func (w *wireup) env(r *rank) []string {
 	case w.pmix != nil:
 		return w.pmixEnv(r, shared)
 	}
-	return append(w.refuseAlone(shared[:len(shared):len(shared)]),
+	env := w.refuseAlone(shared[:len(shared):len(shared)])
+	if w.job.what.Spawn != nil {
+		env = append(env, "PMI_SPAWNED=1")
+	}
+	return append(env,
 		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(int(r.id)),
 		"PMI_SIZE="+strconv.Itoa(int(w.job.order.Launch.Size)))
 }
@@ -233,6 +249,17 @@ func (w *wireup) peer(f wire.PeerFrame) {
 	}
 }
 
+// kin takes a frame of the first keeper of another job of the family.
+func (w *wireup) kin(f wire.KinFrame) {
+	ident := w.job.ident()
+	if w.pmix == nil || f.ToJob != ident.Job || f.ToAttempt != ident.Attempt {
+		return
+	}
+	from := filch.Ident{Instance: ident.Instance, Job: f.FromJob, Attempt: f.FromAttempt}
+	w.pmix.Kin(w.job.now(), from, f.From, append([]byte(nil), f.Body...), &w.out)
+	w.act()
+}
+
 // act carries out the engine's output.
 func (w *wireup) act() {
 	for _, n := range w.out.Notes {
@@ -247,6 +274,14 @@ func (w *wireup) act() {
 	for _, p := range w.out.Peers {
 		head := wire.PeerFrame{From: w.job.order.Index, To: p.To}
 		w.job.link().SendRaw(wire.KindPeerFrame, head.Head(nil), p.Body)
+	}
+	for _, k := range w.out.Kin {
+		from := w.job.ident()
+		head := wire.KinFrame{
+			ToJob: k.To.Job, ToAttempt: k.To.Attempt, To: k.Node,
+			FromJob: from.Job, FromAttempt: from.Attempt, From: w.job.node(),
+		}
+		w.job.link().SendRaw(wire.KindKinFrame, head.Head(nil), k.Body)
 	}
 	for _, a := range w.out.Aborts {
 		e := launcher.RankEnd{Kind: launcher.CauseAbort, Code: a.Code, Text: "called MPI_Abort(" + strconv.Itoa(int(a.Code)) + ")"}
@@ -266,8 +301,26 @@ func (w *wireup) act() {
 			w.job.keeper.poll.Drop(c.fd)
 		}
 	}
+	asked := append([]pmi.Spawn(nil), w.out.Spawns...)
 	w.out.Reset()
+	for _, s := range asked {
+		w.job.spawns.begin(s)
+	}
 	w.helper.heard()
+}
+
+// spawnOver notes that the ranks of a spawned run have ended.
+func (w *wireup) spawnOver(namespace string) {
+	if w.pmix != nil {
+		w.pmix.Over(w.job.now(), namespace, &w.out)
+		w.act()
+	}
+}
+
+// spawned tells a rank how its spawn went.
+func (w *wireup) spawned(id uint32, res pmi.SpawnResult) {
+	w.engine.Spawned(id, res, &w.out)
+	w.act()
 }
 
 // verdict reports the end of a rank before its process ends: later events are

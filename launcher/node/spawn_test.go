@@ -1,0 +1,106 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// spawn is a run of n ranks that a rank of another run spawned.
+func spawn(by filch.JobID, n int32) launcher.Request {
+	r := gang(n)
+	r.Spawner, r.Inside = by, launcher.Inside{Job: by}
+	return r
+}
+
+// TestSpawnWaitsUnderTheTicketOfItsRun has spawned ranks go before a run that was submitted
+// after the run whose rank spawned them.
+func TestSpawnWaitsUnderTheTicketOfItsRun(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) {
+		if k.at = 60 * sec; k.start.Launch.Name == "short" {
+			k.at = 5 * sec
+		}
+	}
+	short := gang(6)
+	short.Name = "short"
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	first := w.submit("n1", 2, short)
+	w.run(sec)
+	later := w.submit("n2", 3, gang(6)) // of all free slots, once the short run has ended
+	w.run(sec)
+	child := w.submit("n1", 4, spawn(parent, 6))
+	w.run(10 * sec)
+	w.ended(first)
+	started := func(id filch.JobID) bool {
+		for _, e := range w.events[id] {
+			if _, ok := e.(launcher.Started); ok {
+				return true
+			}
+		}
+		return false
+	}
+	if !started(child) || started(later) {
+		t.Errorf("the spawned run started: %t, the run submitted before it: %t; want only the spawned run", started(child), started(later))
+	}
+	if i, ok := w.nodes["n1"].node.Job(w.Now(), child); !ok || !i.Spawned || i.Inside != parent {
+		t.Errorf("got %+v, want that job %d spawned it", i, parent)
+	}
+	w.run(200 * sec)
+	w.ended(later)
+	w.ended(child)
+	w.quiet()
+}
+
+// TestSpawnWithoutRoomGivesUp fails a spawn in its time, and one of nobody at once.
+func TestSpawnWithoutRoomGivesUp(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	parent := w.submit("n1", 1, gang(8))
+	w.run(sec)
+	r := spawn(parent, 2)
+	r.Patient = 3 * sec
+	child := w.submit("n1", 2, r)
+	w.run(4 * sec)
+	if text := strings.Join(w.replies, "\n"); !strings.Contains(text, fmt.Sprintf("cannot start job %d: no room for 2 ranks within 3s", child)) {
+		t.Errorf("got %s, want a refusal after 3 s", text)
+	}
+	n := len(w.replies)
+	w.submit("n2", 3, spawn(99, 1))
+	if text := strings.Join(w.replies[n:], "\n"); !strings.Contains(text, "cannot spawn ranks for job 99: the job has no ranks on n2") {
+		t.Errorf("got %q, want a refusal", text)
+	}
+	w.run(60 * sec)
+	w.ended(parent)
+	w.quiet()
+}
+
+// TestSpawnWithinAJobTakesFreeSlotsOnly has a spawn of a step use slots of the job around, and
+// refuses at once a spawn that would wait for the step itself.
+func TestSpawnWithinAJobTakesFreeSlotsOnly(t *testing.T) {
+	w, parent := stepWorld(t)
+	a := w.submit("n1", 2, step(parent, 2))
+	w.run(100 * ms)
+	r := spawn(a, 6)
+	r.Parent = parent
+	b := w.submit("n1", 3, r)
+	w.run(100 * ms)
+	if i, ok := w.nodes["n1"].node.Job(w.Now(), b); !ok || i.State != "running" || !i.Spawned {
+		t.Errorf("got %+v, want the 6 free slots of the job", i)
+	}
+	r.Shape.Ranks = 1
+	c := w.submit("n1", 4, r)
+	w.run(100 * ms)
+	if text := strings.Join(w.replies, "\n"); c == 0 || !strings.Contains(text, fmt.Sprintf("cannot spawn 1 rank within job %d: its steps use the slots", parent)) {
+		t.Errorf("got %s, want that no slot is free", text)
+	}
+	w.run(70 * sec)
+	w.ended(a)
+	w.ended(b)
+	w.ended(parent)
+	w.quiet()
+}
