@@ -100,7 +100,38 @@ func TestVirtualSpawnChildDies(t *testing.T) {
 	}
 }
 
-// holding starts a run whose rank and spawned rank wait for ever, and returns their processes.
+// command is a command of the instance.
+func (v *virtual) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(v.bin, args...)
+	cmd.Env = append(os.Environ(), "HOME="+v.dir, "TMPDIR="+v.dir, "FILCH_HOME="+filepath.Join(v.dir, "home"), "FILCH_LOCAL="+v.dir, "FILCH_INSTANCE=virtual")
+	cmd.Dir = v.dir
+	return cmd
+}
+
+// kill kills the launcher of a node.
+func (v *virtual) kill(name string) {
+	v.t.Helper()
+	var nodes []struct {
+		Name string
+		PID  int
+	}
+	r := v.filch(20*time.Second, "", "nodes", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &nodes); err != nil {
+		v.t.Fatalf("%v: %v", err, r)
+	}
+	for _, n := range nodes {
+		if n.Name == name {
+			if err := syscall.Kill(n.PID, syscall.SIGKILL); err != nil {
+				v.t.Fatal(err)
+			}
+			return
+		}
+	}
+	v.t.Fatalf("no node %s: %v", name, r)
+}
+
+// holding starts a run whose rank and spawned rank wait for ever, and returns their processes:
+// the parent, and the spawned rank.
 func (v *virtual) holding(args ...string) (run *exec.Cmd, pids []int) {
 	v.t.Helper()
 	path := filepath.Join(v.dir, "held")
@@ -109,23 +140,26 @@ func (v *virtual) holding(args ...string) (run *exec.Cmd, pids []int) {
 		v.t.Fatal(err)
 	}
 	defer out.Close()
-	run = exec.Command(v.bin, append([]string{"run", "-n", "1"}, args...)...)
-	run.Env = append(os.Environ(), "HOME="+v.dir, "TMPDIR="+v.dir, "FILCH_HOME="+filepath.Join(v.dir, "home"), "FILCH_LOCAL="+v.dir, "FILCH_INSTANCE=virtual")
-	run.Dir, run.Stdout, run.Stderr = v.dir, out, out
+	run = v.command(append([]string{"run", "-n", "1"}, args...)...)
+	run.Stdout, run.Stderr = out, out
 	if err := run.Start(); err != nil {
 		v.t.Fatal(err)
 	}
 	v.t.Cleanup(func() { _ = run.Process.Kill(); _ = run.Wait() })
 	for end := time.Now().Add(20 * time.Second); ; {
 		text, _ := os.ReadFile(path)
-		pids = nil
+		pids = make([]int, 2)
 		for line := range strings.SplitSeq(string(text), "\n") {
-			if _, no, ok := strings.Cut(line, ": holds "); ok {
-				pid, _ := strconv.Atoi(no)
-				pids = append(pids, pid)
+			side, no, _ := strings.Cut(line, ": holds ")
+			pid, _ := strconv.Atoi(no)
+			switch {
+			case strings.HasPrefix(side, "parent"):
+				pids[0] = max(pids[0], pid)
+			case strings.HasPrefix(side, "child"):
+				pids[1] = max(pids[1], pid)
 			}
 		}
-		if len(pids) == 2 { // the parent may print after its child
+		if pids[0] > 0 && pids[1] > 0 {
 			return run, pids
 		}
 		if time.Now().After(end) {
@@ -133,6 +167,23 @@ func (v *virtual) holding(args ...string) (run *exec.Cmd, pids []int) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// TestVirtualSpawnParentLeaves ends a spawned rank that goes on after its job: the job is over
+// when its last rank has left.
+func TestVirtualSpawnParentLeaves(t *testing.T) {
+	v := upHere(t, "2", "1")
+	r := v.filch(30*time.Second, "", "run", "-n", "1", "/usr/bin/python3", rawSpawner(t), "leave")
+	_, no, ok := strings.Cut(r.stdout, "child 0: holds ")
+	if r.code != 0 || !ok || !strings.Contains(r.stderr, "which is ended: its job is over since 5s") {
+		t.Fatal(r)
+	}
+	no, _, _ = strings.Cut(no, "\n")
+	pid, err := strconv.Atoi(no)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone(t, []int{pid})
 }
 
 // gone waits until processes are gone.
@@ -259,26 +310,43 @@ func TestVirtualSpawnOpenMPIEnds(t *testing.T) {
 func TestVirtualSpawnNodeDies(t *testing.T) {
 	v := upHere(t, "3", "1")
 	run, pids := v.holding("-w", "n1", openProgram(t, "spawn"), "hold", "1", "host=n2")
-	r := v.filch(20*time.Second, "", "nodes", "--json")
-	var nodes []struct {
-		Name string `json:"name"`
-		PID  int    `json:"pid"`
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &nodes); err != nil {
-		t.Fatal(err, r)
-	}
-	for _, n := range nodes {
-		if n.Name == "n2" {
-			if err := syscall.Kill(n.PID, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	v.kill("n2")
 	gone(t, pids)
 	var ee *exec.ExitError
 	if err := run.Wait(); !errors.As(err, &ee) || ee.ExitCode() != 122 {
 		text, _ := os.ReadFile(filepath.Join(v.dir, "held"))
 		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestVirtualSpawnLauncherReturns kills and restarts the launcher of the rank that spawns ranks
+// again and again: the run and its spawned runs go on.
+func TestVirtualSpawnLauncherReturns(t *testing.T) {
+	v := upHere(t, "3", "2")
+	path := filepath.Join(v.dir, "again")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	run := v.command("run", "-n", "1", "-w", "n1", openProgram(t, "spawn"), "again", "8")
+	run.Stdout, run.Stderr = out, out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Process.Kill() })
+	merged := func() int {
+		text, _ := os.ReadFile(path)
+		return strings.Count(string(text), "merged 2, remote 1, sum right\n")
+	}
+	await(t, "two spawns", func() bool { return merged() >= 2 })
+	v.kill("n1")
+	if r := v.filch(20*time.Second, "", "up", "--instance", "virtual"); r.code != 0 {
+		t.Fatal(r)
+	}
+	if err := run.Wait(); err != nil || merged() != 8 {
+		text, _ := os.ReadFile(path)
+		t.Errorf("%v, %d of 8 spawns: %s", err, merged(), text)
 	}
 }
 

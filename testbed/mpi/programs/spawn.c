@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         if (strcmp(mode, "abort") == 0)
             MPI_Abort(MPI_COMM_WORLD, n);
         if (strcmp(mode, "hold") == 0) {
-            printf(": holds %d\n", (int)getpid());
+            printf("child: holds %d\n", (int)getpid());
             fflush(stdout);
             pause();
         }
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
         other = start(argv[0], argv + 1, ranks, info, MPI_COMM_WORLD);
         if (other != MPI_COMM_NULL) {
             if (strcmp(mode, "hold") == 0) {
-                printf(": holds %d\n", (int)getpid());
+                printf("parent: holds %d\n", (int)getpid());
                 fflush(stdout);
                 pause();
             }

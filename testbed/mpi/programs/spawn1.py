@@ -1,6 +1,6 @@
 """A client of PMI-1, without MPI, that spawns. It prints what it asked and was answered, each
 line with the rank and whether the rank was spawned, and S in place of the name of a key-value
-set. Modes: two (two programs), one N, die (a rank ends before init), hold (the ranks wait)."""
+set. Modes: two (two programs), one N, die (a rank ends before init), hold (the ranks wait), leave (the spawned rank waits)."""
 import os, signal, socket, sys
 
 mode = sys.argv[1]
@@ -57,7 +57,7 @@ if not spawned:
 else:
     show("argv %s in %s, rank %s of %s" % (sys.argv[1:], os.getcwd() if mode == "two" and len(sys.argv) > 2 else "-", os.environ["PMI_RANK"], os.environ["PMI_SIZE"]))
     ask("cmd=get kvsname=%s key=PARENT_ROOT_PORT_NAME\n" % name)
-if mode == "hold":
+if mode == "hold" or mode == "leave" and spawned:
     show("holds %d" % os.getpid())
     signal.pause()
 ask("cmd=barrier_in\n")
