@@ -199,6 +199,25 @@ type (
 		Lease   filch.LeaseID
 		Hop     int32
 	}
+
+	// RanksAsk asks for the ranks of gangs whose owner, an incarnation of a node, is gone; with
+	// Run, for the ranks of one run that the owner, the sender, gave up. The receiver ends
+	// these ranks, and answers with a RanksLeft, unless the receiver cannot know yet. The
+	// sender repeats the message until no rank is left.
+	RanksAsk struct {
+		Owner       filch.NodeName
+		Incarnation uint64
+		Run         filch.JobID
+		Attempt     filch.Attempt // the last of Run
+	}
+
+	// RanksLeft answers a RanksAsk with the number of ranks that are left on the sender.
+	RanksLeft struct {
+		Owner       filch.NodeName
+		Incarnation uint64
+		Run         filch.JobID
+		Left        int32
+	}
 )
 
 // Renewal names a lease of a [Renew].
@@ -242,6 +261,8 @@ func (*StepDone) isMessage()    {}
 func (*StepDoneAck) isMessage() {}
 func (*TaskWord) isMessage()    {}
 func (*TakeOver) isMessage()    {}
+func (*RanksAsk) isMessage()    {}
+func (*RanksLeft) isMessage()   {}
 
 // Name returns the name of the message in the body.
 func (m *TaskWord) Name() string { return message.Name(m.Body) }

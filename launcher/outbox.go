@@ -45,6 +45,7 @@ type Launch struct {
 	Timed    bool // the job has a time limit
 	Order    []byte
 	Of       TaskID // the task that is this gang; the zero value of a run
+	Life     uint64 // of a gang: the incarnation of Origin
 	Staged   bool   // as in [Request]
 	Hop      int32  // how often the job was taken over
 	Copy     *Copy  // files needed by every node before the node is ready; nil none

@@ -30,6 +30,9 @@ type Task struct {
 	Left    float64 `json:"left,omitempty"` // seconds until the time limit ends the task; 0 unknown
 	// Of a task that failed: seconds until the next try (--retry-delay); 0: no try is delayed.
 	Again float64 `json:"again,omitempty"`
+	// Of a gang that starts again when all ranks of its last attempt are gone: the nodes that
+	// may have such ranks.
+	Ranks string `json:"waits_for_ranks,omitempty"`
 	// Of a workflow's waiting task: tasks before it that have not ended.
 	Behind []int32 `json:"behind,omitempty"`
 	// Of a task without an end: nodes that did not answer, and may run the task.
@@ -125,6 +128,12 @@ type TasksHere struct {
 	// lacks, and who has it.
 	Gathers int64  `json:"gathers,omitempty"`
 	Lacks   string `json:"lacks,omitempty"`
+	// Of the running tasks: they are over, but for ranks that may run on lost nodes or without
+	// their owner. Of the ready tasks: their next attempt waits for such ranks. Ranks names
+	// the nodes.
+	Astray    int64  `json:"astray,omitempty"`
+	Remaining int64  `json:"waiting_for_ranks,omitempty"`
+	Ranks     string `json:"ranks,omitempty"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
 	// What a task takes of its node, where not every node suits; "": every node does.
@@ -154,6 +163,7 @@ type TaskNow struct {
 	Took    float64       `json:"elapsed,omitempty"`
 	Left    float64       `json:"left,omitempty"`
 	Again   float64       `json:"again,omitempty"`
+	Ranks   string        `json:"ranks,omitempty"`  // nodes with ranks of an earlier attempt
 	Queued  bool          `json:"queued,omitempty"` // the node has ready or running tasks of the job
 	Leads   bool          `json:"leads,omitempty"`  // the node leads the task's workflow
 	Behind  []int32       `json:"behind,omitempty"` // at most MaxBehind

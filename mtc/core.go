@@ -223,6 +223,9 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
 	c.failover.onSeen(m.Name)
+	if m.Standing.Answers() {
+		c.failover.onAlive(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
+	}
 	if m.Standing == filch.Up && (!known || old.Standing != filch.Up || gone) {
 		c.thief.onArrival(m.Name)
 	}

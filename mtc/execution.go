@@ -317,19 +317,14 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {
 			e.State, e.Code = filch.Lost, filch.ExitNodeLost
 		} else if r.gang().Ranks > 0 {
-			c.exec.rest(j, next(it), 0)
+			c.exec.lost(j, it)
 			c.exec.release(e.Run)
 			c.settle()
 			return
 		}
 	}
-	switch {
-	case retried && e.Astray:
-		c.exec.rest(j, next(it), wait)
-	case retried:
-		c.exec.again(j, it, wait)
-	}
 	if retried {
+		c.exec.again(j, it, wait)
 		c.exec.release(e.Run)
 		c.settle()
 		return

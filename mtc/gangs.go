@@ -1,9 +1,12 @@
 package mtc
 
 import (
+	"maps"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // This file decides when a task that is a gang starts: see [record.Gang]. The caller
@@ -36,18 +39,116 @@ const gatherAfter = 200 * time.Millisecond
 // Gangs is the part of a Core that follows gangs on their way to slots.
 type Gangs struct{ core *Core }
 
-// gangRest is how long the next attempt of a gang waits whose ranks were lost with a node,
-// or with their owner: as long as the lease of ranks. Until then ranks may run on nodes
-// that live.
+// gangRest is how long the gangs of a dead owner wait at most for their ranks, which may run
+// on nodes that live: as long as the lease of ranks. The wait ends earlier when the caller
+// knows that the ranks are gone: see [Gangs.RanksGone].
 const gangRest = 10 * time.Second
 
-// rest queues a gang whose ranks may run; nobody starts the gang before they are gone, nor
-// before a delay is over.
-func (e *execution) rest(j *job, it queue.Item, delay time.Duration) {
-	until := e.now + max(gangRest, delay)
+// remainsMax bounds the dead owners that are remembered; a forgotten owner is waited for once
+// more.
+const remainsMax = 256
+
+// remains are the waits for the ranks of dead owners. Until the end of the wait no gang of
+// the owner starts again, and none counts as lost: a job that waits for the end of the gang
+// would begin beside the ranks.
+type remains struct {
+	until map[record.Owner]time.Duration
+	// astray counts the started gangs of dead owners which are lost after the wait, by job
+	// and block.
+	astray map[blockID]astray
+}
+
+type blockID struct {
+	job filch.JobID
+	num int32
+}
+
+type astray struct {
+	from record.Owner
+	n    int64
+}
+
+// waitFor is the end of the wait for the ranks of a dead owner. The first call begins the wait.
+func (f *failover) waitFor(o record.Owner) time.Duration {
+	until, known := f.remains.until[o]
+	if !known {
+		if len(f.remains.until) >= remainsMax {
+			maps.DeleteFunc(f.remains.until, func(_ record.Owner, until time.Duration) bool { return until <= f.now })
+			maps.DeleteFunc(f.remains.astray, func(_ blockID, a astray) bool { return f.remains.until[a.from] <= f.now })
+		}
+		until = f.now + gangRest
+		if mutantNoRest {
+			until = f.now
+		}
+		f.remains.until[o] = until
+		f.out.Remains = append(f.out.Remains, o)
+	}
+	if until > f.now {
+		f.at = min(f.at, until)
+	}
+	return until
+}
+
+// onAlive takes in that an owner lives after all: its ranks are waited for at its next death.
+func (f *failover) onAlive(o record.Owner) { delete(f.remains.until, o) }
+
+// rest queues a gang of a dead owner whose ranks may run; nobody starts the gang before they
+// are gone.
+func (f *failover) rest(j *job, it queue.Item, from record.Owner) {
 	j.queue.Hold(&it)
-	j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: until, Firm: true})
-	e.core.waits.at = min(e.core.waits.at, until)
+	until := f.waitFor(from)
+	if until <= f.now {
+		j.queue.Shared.Push(it)
+		return
+	}
+	j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: until, Behind: from})
+	f.core.waits.at = min(f.core.waits.at, until)
+}
+
+// setAstray counts the started gangs in a block which stay with their dead owner for now.
+func (f *failover) setAstray(j *job, num int32, b *record.Block, from record.Owner) {
+	n := int64(0)
+	for i := range b.Tasks {
+		if t := &b.Tasks[i]; t.State == 0 && t.Started && t.Owner == from {
+			n++
+		}
+	}
+	if n == 0 || !j.spec.Gangs() {
+		delete(f.remains.astray, blockID{j.id, num})
+		return
+	}
+	f.remains.astray[blockID{j.id, num}] = astray{from, n}
+}
+
+// RanksGone takes in that no node has ranks of the gangs of a dead owner.
+func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
+	c := g.core
+	c.enter(now, out)
+	f := &c.failover
+	if _, waits := f.remains.until[o]; !waits {
+		return
+	}
+	f.remains.until[o] = now
+	for _, j := range c.sortedJobs() {
+		if j.queue.Lift(o) > 0 {
+			c.active(j)
+			c.victim.fresh = true
+		}
+	}
+	for _, a := range f.remains.astray { // any order: whether there is one
+		if a.from == o {
+			f.asked, out.Sweep = true, true
+		}
+	}
+	c.settle()
+}
+
+// lost queues a gang for its next attempt, after a node died that had ranks of the gang: no
+// rank is left, and this node is not at fault.
+func (e *execution) lost(j *job, it queue.Item) {
+	it = next(it)
+	j.queue.Hold(&it)
+	j.queue.Shared.Push(it)
 	e.core.active(j)
 }
 

@@ -135,33 +135,86 @@ func TestGangOfADeadOwnerRests(t *testing.T) {
 	}
 }
 
-// A gang that lost ranks with one of its nodes starts again when they are gone.
-func TestGangThatLostANodeRests(t *testing.T) {
+// A gang with --once, or at its crash limit, is lost with its owner only when its ranks are
+// gone: a retry, or a job that waits for the gang, would begin beside the ranks.
+func TestGangOfADeadOwnerIsLostAfterItsRanks(t *testing.T) {
 	for _, x := range []struct {
-		name  string
-		first End
-	}{{"lost", End{State: filch.Killed, Gone: true}}, {"failed before", End{State: filch.Failed, Code: 1, Astray: true}}} {
+		name string
+		once bool
+		told time.Duration // when the caller says that the ranks are gone; 0 never
+	}{{"once", true, 0}, {"once, and the ranks end early", true, time.Second}, {"crash limit", false, 0}, {"crash limit, and the ranks end early", false, time.Second}} {
 		t.Run(x.name, func(t *testing.T) {
-			r := gangRig(t, 1)
-			r.result = func(s Start) End {
-				end := End{State: filch.OK}
-				if s.Attempt == 1 {
-					end = x.first
+			r := gangRig(t, 3)
+			r.length = func(Start) time.Duration { return time.Minute }
+			s := gangs(1, 1, 4, 0)
+			s.Spec.Once, s.Spec.Sure, s.Spec.CrashLimit = x.once, true, 1
+			r.submit(2, s)
+			r.at(time.Second)
+			dies, ends := r.now, r.now+gangRest
+			r.kill(2, 0)
+			if x.told > 0 {
+				ends = dies + x.told
+				r.at(ends - time.Millisecond)
+				for _, d := range r.nodes[:2] {
+					for _, o := range r.remains {
+						d.Gangs.RanksGone(r.now, o, &d.out)
+						r.act(d)
+					}
 				}
-				end.Run = s.Run
-				return end
 			}
-			s := gangs(1, 1, 2, 0)
-			s.Spec.Retries = 1
-			r.submit(0, s)
-			r.at(gangRest + 500*time.Millisecond)
-			if n := len(r.started); n != 1 {
-				t.Errorf("the gang began %d times in %v, want 1", n, r.now)
+			r.at(ends - 100*time.Millisecond)
+			if x.told > 0 {
+				r.at(ends + 100*time.Millisecond)
+			} else if got := r.task(1, 0); got.State != 0 {
+				t.Errorf("the gang is %v %v after the death of its owner, and ranks may run", got.State, r.now-dies)
 			}
-			if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || len(r.started) != 2 {
-				t.Errorf("the gang ended as %+v after %d starts, want ok after 2", rec.Tally(), len(r.started))
+			r.at(ends + 3*time.Second)
+			if got := r.task(1, 0); got.State != filch.Lost || len(r.started) != 1 {
+				t.Errorf("the gang is %v after %d starts, want lost after 1", got.State, len(r.started))
 			}
 		})
+	}
+}
+
+// The gangs of a dead owner go on as soon as their ranks are known to be gone.
+func TestGangOfADeadOwnerGoesOnAfterItsRanks(t *testing.T) {
+	r := gangRig(t, 3)
+	r.length = func(Start) time.Duration { return 3 * time.Second }
+	r.submit(2, gangs(1, 1, 4, 0))
+	r.at(time.Second)
+	dies := r.now
+	r.kill(2, 0)
+	r.at(dies + 2*time.Second)
+	if len(r.started) != 1 || len(r.remains) == 0 {
+		t.Fatalf("the gang began %d times, and %d owners are asked for, want 1 and at least 1", len(r.started), len(r.remains))
+	}
+	for _, d := range r.nodes[:2] {
+		d.Gangs.RanksGone(r.now, r.remains[0], &d.out)
+		r.act(d)
+	}
+	r.at(dies + 2100*time.Millisecond)
+	if n := len(r.started); n != 2 {
+		t.Errorf("the gang began %d times 100 ms after its ranks were gone, want 2", n)
+	}
+}
+
+// A gang that lost ranks with one of its nodes starts again at once: the caller has waited for
+// the ranks.
+func TestGangThatLostANodeGoesOn(t *testing.T) {
+	r := gangRig(t, 2)
+	r.result = func(s Start) End {
+		if s.Attempt == 1 {
+			return End{Run: s.Run, State: filch.Killed, Gone: true}
+		}
+		return End{Run: s.Run, State: filch.OK}
+	}
+	r.submit(0, gangs(1, 1, 2, 0))
+	r.at(1100 * time.Millisecond)
+	if n := len(r.started); n != 2 {
+		t.Errorf("the gang began %d times in %v, want 2", n, r.now)
+	}
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 1 {
+		t.Errorf("the gang ended as %+v, want ok", rec.Tally())
 	}
 }
 

@@ -27,6 +27,7 @@ type rig struct {
 	result   func(s Start) End
 	started  []Start
 	reserved []filch.JobID
+	remains  []record.Owner
 	onNode   map[string]int // starts by "job.index", and by node in byNode
 	byNode   map[filch.NodeName]int
 	sent     map[message.Kind]int
@@ -129,6 +130,7 @@ func (r *rig) act(d *rigNode) {
 	}
 	d.stops += len(d.out.Stops)
 	r.reserved = append(r.reserved, d.out.Reserved...)
+	r.remains = append(r.remains, d.out.Remains...)
 	for _, s := range d.out.Stops {
 		for i := range d.running {
 			if d.running[i].end.Run == s.Run {

@@ -1,10 +1,13 @@
 package mtc
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Look answers questions of users about the tasks of a node that have no recorded end. A
@@ -50,6 +53,44 @@ func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {
 		}
 	}
 	return 0
+}
+
+// Remaining counts the gangs of a job that wait on this node for ranks of dead owners: the gangs
+// that are lost afterwards, and the gangs that rest here until then; owners names the dead.
+func (l Look) Remaining(id filch.JobID) (astray, resting int64, owners []record.Owner) {
+	f := &l.core.failover
+	add := func(o record.Owner) {
+		if !slices.Contains(owners, o) {
+			owners = append(owners, o)
+		}
+	}
+	for b, a := range f.remains.astray { // any order: a sum, and sorted below
+		if b.job == id && f.remains.until[a.from]+2*sweepAgain > f.now { // else others looked after them
+			astray += a.n
+			add(a.from)
+		}
+	}
+	if j := l.core.jobs[id]; j != nil {
+		resting = j.queue.Remaining()
+		for i := range j.queue.Resting {
+			if o := j.queue.Resting[i].Behind; o != (record.Owner{}) {
+				add(o)
+			}
+		}
+	}
+	slices.SortFunc(owners, func(a, b record.Owner) int { return cmp.Compare(a.Node, b.Node) })
+	return astray, resting, owners
+}
+
+// RestsBehind is the dead owner whose ranks a resting gang waits for. name is the task's number
+// in its first job.
+func (l Look) RestsBehind(id filch.JobID, name int32) (o record.Owner, ok bool) {
+	if j := l.core.jobs[id]; j != nil && j.spec != nil {
+		if index, known := j.spec.Index(name); known {
+			o = j.queue.RestsBehind(index)
+		}
+	}
+	return o, o != record.Owner{}
 }
 
 // Gathers is the number of the node's gangs that gather slots.

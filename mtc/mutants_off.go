@@ -24,5 +24,6 @@ const (
 	mutantMuteOrders  = false
 	mutantOneRoom     = false
 	mutantTakesAll    = false
+	mutantNoRest      = false
 	mutantCancelLate  = false
 )

@@ -33,6 +33,7 @@ var (
 	mutantMuteOrders  bool // a leader tells no other node of cancelled tasks and holds
 	mutantOneRoom     bool // every task takes the room of the first need
 	mutantTakesAll    bool // a node starts tasks that may run on other nodes only
+	mutantNoRest      bool // gangs of a dead owner go on, or are lost, beside their ranks
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 )
 
@@ -51,6 +52,7 @@ func Plant(name string) bool {
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
+		"no-rest":   &mutantNoRest,
 		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
 	} {
 		*p = n == name

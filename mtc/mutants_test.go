@@ -42,6 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"cancel-late", "TestCancelOfWaitingTasks"},
 		{"takes-all", "TestTasksOfOneJobRunOnNodesOfTheirKind"},
 		{"one-room", "TestTasksTakeTheirOwnRoom"},
+		{"no-rest", "TestGangOfADeadOwnerIsLostAfterItsRanks"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

@@ -27,13 +27,15 @@ type failover struct {
 	retold bool // tallies were sent again since the last death
 	// unseen are the nodes of owners that this node never saw, each with the start of the
 	// wait.
-	unseen map[filch.NodeName]time.Duration
+	unseen  map[filch.NodeName]time.Duration
+	remains remains
 }
 
 func (f *failover) init(c *Core) {
 	f.core, f.turn = c, &c.turn
 	f.at = filch.Never
 	f.unseen = make(map[filch.NodeName]time.Duration)
+	f.remains = remains{until: make(map[record.Owner]time.Duration), astray: make(map[blockID]astray)}
 }
 
 const (
@@ -214,7 +216,7 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
 	j.queue.pending++
 	op.Take = record.Take(f.core.commits.Serial())
-	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutantGoneLoses
+	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutantGoneLoses || j.spec.Gangs() && f.waitFor(op.From) > f.now
 	f.core.commits.merge(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, true), func(a record.Answer) {
 		j.queue.pending--
 		p, err := record.DecodeBlockReply(a.Value)
@@ -223,6 +225,7 @@ func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
 			return
 		}
 		f.core.recorder.Tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
+		f.setAstray(j, num, p.Block, op.From)
 		f.adoptBlock(j, num, p.Block, p.Taken, op.From)
 		f.core.forget(j)
 	})
@@ -258,7 +261,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		}
 		// The need of the task is not known here.
 		if j.spec.Gangs() && (t.Maybe || t.Crashes > 0) {
-			f.core.exec.rest(j, it, 0)
+			f.rest(j, it, from)
 			continue
 		}
 		j.queue.Hold(&it)

@@ -39,14 +39,12 @@ type End struct {
 	Run   uint64
 	State filch.State // OK, Failed or Killed
 	Code  int32
-	Bytes int64 // of the task's output, for the placement of its dependents
-	Cut   bool  // some of the task's output found no space on the disk of its node
-	Final bool  // do not start the task again, even if the spec allows retries
-	Gone  bool  // the end is unknown: the process that ran the task has crashed
-	// Astray: ranks of the gang may still run, on a node that was lost.
-	Astray bool
-	Usage  *filch.Usage // nil: not known
-	Ours   bool         // the task could not be run: the command is not at fault
+	Bytes int64        // of the task's output, for the placement of its dependents
+	Cut   bool         // some of the task's output found no space on the disk of its node
+	Final bool         // do not start the task again, even if the spec allows retries
+	Gone  bool         // the end is unknown: the process that ran the task has crashed
+	Usage *filch.Usage // nil: not known
+	Ours  bool         // the task could not be run: the command is not at fault
 }
 
 // Start asks the caller to start a task.
@@ -130,8 +128,10 @@ type Out struct {
 	Sends     []Send
 	Tells     []Tell
 	Reserved  []filch.JobID // runs that have the tokens of their reservation
-	Sweep     bool          // call [Core.Homed] with the records whose home is this node
-	Bad       string        // why this node should drain; "": no reason
+	// Dead owners of gangs: find out when their ranks are gone, and call [Gangs.RanksGone].
+	Remains []record.Owner
+	Sweep   bool   // call [Core.Homed] with the records whose home is this node
+	Bad     string // why this node should drain; "": no reason
 }
 
 // Reset empties o and keeps its memory.
@@ -140,4 +140,5 @@ func (o *Out) Reset() {
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
 	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
+	o.Remains = o.Remains[:0]
 }

@@ -238,6 +238,9 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Again > 0 {
 		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
 	}
+	if t.Ranks != "" {
+		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
+	}
 	if len(t.Behind) > 0 {
 		ui.Printf("%-10s %s\n", "waits for", ui.Clean(behindCell(t)))
 	}

@@ -98,6 +98,7 @@ var lostScenes = map[string]func(t testing.TB) string{
 		return wrong
 	},
 	"early-fence": rebornOrigin,
+	"none-left":   askedForRanks,
 }
 
 // holdLaunch has a detached job of n1 wait for n2, which another job has, and keeps its

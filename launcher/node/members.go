@@ -47,6 +47,7 @@ func (n *Node) PeerChanged(now time.Duration, i int32, old Peer, known bool, out
 		return
 	}
 	n.Records.KeepOrHandOff(t)
+	n.Ranks.Remains.OnMember(t, p)
 	gone := p.Standing >= filch.Dead
 	was := !known || old.Standing >= filch.Dead
 	switch {

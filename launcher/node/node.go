@@ -40,7 +40,7 @@ func New(cfg Config, store records.Store) *Node {
 	n := &Node{self: s, Records: m, Ranks: ranks.New(s, m), Tasks: tasks.New(s, m)}
 	n.Origin = origin.New(s, m, n.Ranks, n.Tasks, n.Tasks.Gangs)
 	n.Ranks.Serve(n.Tasks)
-	n.Tasks.Serve(n.Ranks, n.Origin, n.Origin.Gangs)
+	n.Tasks.Serve(n.Ranks, n.Origin, n.Origin.Gangs, &n.Ranks.Remains)
 	m.Serve(n.Tasks, n.Origin.OnIDs, n.Tasks.Gangs.OnIDs, n.Origin, n.Origin)
 	s.Settle(n.settle)
 	return n
@@ -98,6 +98,10 @@ func (n *Node) handleRun(t *local.Turn, from filch.NodeName, m launcher.Message)
 		n.Ranks.OnTakeOver(t, from, m)
 	case *launcher.TaskWord:
 		n.Tasks.OnTaskWord(t, from, m)
+	case *launcher.RanksAsk:
+		n.Ranks.Remains.OnAsk(t, from, m)
+	case *launcher.RanksLeft:
+		n.Ranks.Remains.OnLeft(t, from, m)
 	}
 }
 
@@ -155,6 +159,7 @@ func (n *Node) tickParts(t *local.Turn) {
 		n.Records.Advertise(t, n.Slots())
 	}
 	n.Ranks.TickCutoff(t)
+	n.Ranks.Remains.Tick(t)
 	n.Tasks.Tick(t)
 }
 

@@ -97,6 +97,8 @@ const (
 	KindMessageStepDoneAck Kind = 110
 	KindMessageTakeOver    Kind = 111
 	KindMessageTaskWord    Kind = 112
+	KindMessageRanksAsk    Kind = 113
+	KindMessageRanksLeft   Kind = 114
 )
 
 // Limits of a frame's body.

@@ -138,6 +138,8 @@ var kinds = [256]kindRow{
 	KindMessageStepDoneAck: {"step-done-ack", MaxSmall, FromNode, pointer[launcher.StepDoneAck]()},
 	KindMessageTakeOver:    {"take-over", MaxSmall, FromNode, pointer[launcher.TakeOver]()},
 	KindMessageTaskWord:    {"task-word", MaxSmall, FromNode, pointer[launcher.TaskWord]()},
+	KindMessageRanksAsk:    {"ranks-ask", MaxSmall, FromNode, pointer[launcher.RanksAsk]()},
+	KindMessageRanksLeft:   {"ranks-left", MaxSmall, FromNode, pointer[launcher.RanksLeft]()},
 }
 
 // kindOf maps the type of a body to its kind.

@@ -151,6 +151,8 @@ func TestMessagesComeBackAsTheyWere(t *testing.T) {
 		&launcher.StepAsk{Job: 2, Parent: 1, Calling: "n1"}, &launcher.StepGrant{Job: 2, Refused: true},
 		&launcher.StepDone{Job: 2}, &launcher.StepDoneAck{Job: 2},
 		&launcher.TakeOver{Job: 2, Attempt: 1, Index: 3, Hop: 1},
+		&launcher.RanksAsk{Owner: "n1", Incarnation: 3, Run: 2, Attempt: 1},
+		&launcher.RanksLeft{Owner: "n1", Incarnation: 3, Run: 2, Left: 4},
 	} {
 		k, b, err := wire.EncodeMessage(m)
 		if err != nil {

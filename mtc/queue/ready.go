@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Item is a single task in a queue.
@@ -51,7 +52,9 @@ type stamp struct {
 type Delayed struct {
 	Item
 	Until time.Duration
-	Firm  bool // nothing shortens the wait: an earlier attempt may still run
+	// Behind is the dead owner of an earlier attempt, whose ranks may still run: until they
+	// are gone nobody starts the task. The zero Owner: none.
+	Behind record.Owner
 }
 
 // Late is a task that cannot finish here.
@@ -231,11 +234,11 @@ func (q *Ready) Remove(goes func(index int32) bool) (gone []Item) {
 }
 
 // Wake takes the resting tasks off the queue whose delay is over; with all, the other
-// resting tasks too whose wait is not firm. Next is when the first of the rest is due.
+// resting tasks too that wait for no ranks. Next is when the first of the rest is due.
 func (q *Ready) Wake(now time.Duration, all bool) (list []Item, next time.Duration) {
 	next = filch.Never
 	q.Resting = slices.DeleteFunc(q.Resting, func(d Delayed) bool {
-		if d.Until > now && (!all || d.Firm) {
+		if d.Until > now && (!all || d.Behind != record.Owner{}) {
 			next = min(next, d.Until)
 			return false
 		}
@@ -243,6 +246,30 @@ func (q *Ready) Wake(now time.Duration, all bool) (list []Item, next time.Durati
 		return true
 	})
 	return list, next
+}
+
+// Lift makes the tasks ready again that wait for the ranks of a dead owner, and returns
+// their number.
+func (q *Ready) Lift(o record.Owner) (n int) {
+	q.Resting = slices.DeleteFunc(q.Resting, func(d Delayed) bool {
+		if d.Behind != o {
+			return false
+		}
+		q.Shared.Push(d.Item)
+		n++
+		return true
+	})
+	return n
+}
+
+// Remaining counts the resting tasks that wait for ranks.
+func (q *Ready) Remaining() (n int64) {
+	for i := range q.Resting {
+		if q.Resting[i].Behind != (record.Owner{}) {
+			n++
+		}
+	}
+	return n
 }
 
 // Warm makes tasks ready again whose time in cooling is over. Next is when the first of
@@ -260,22 +287,35 @@ func (q *Ready) Warm(now time.Duration) (next time.Duration) {
 	return next
 }
 
-// Again is when the first resting task is tried again; 0: none rests.
+// Again is when the first resting task that failed is tried again; 0: none rests.
 func (q *Ready) Again() (at time.Duration) {
 	for i := range q.Resting {
-		if at == 0 || q.Resting[i].Until < at {
+		if q.Resting[i].Behind == (record.Owner{}) && (at == 0 || q.Resting[i].Until < at) {
 			at = q.Resting[i].Until
 		}
 	}
 	return at
 }
 
-// RestsUntil is when a resting task is tried again; 0: the task does not rest here.
+// RestsUntil is when a resting task is tried again; 0: the task does not rest here, or waits
+// for ranks.
 func (q *Ready) RestsUntil(index int32) time.Duration {
-	if i := slices.IndexFunc(q.Resting, func(d Delayed) bool { return d.Index == index }); i >= 0 {
+	if i := q.resting(index); i >= 0 && q.Resting[i].Behind == (record.Owner{}) {
 		return q.Resting[i].Until
 	}
 	return 0
+}
+
+// RestsBehind is the dead owner whose ranks a task waits for; the zero Owner: none.
+func (q *Ready) RestsBehind(index int32) (o record.Owner) {
+	if i := q.resting(index); i >= 0 {
+		o = q.Resting[i].Behind
+	}
+	return o
+}
+
+func (q *Ready) resting(index int32) int {
+	return slices.IndexFunc(q.Resting, func(d Delayed) bool { return d.Index == index })
 }
 
 // SetAside keeps a task that cannot finish here apart from the tasks that can. The task

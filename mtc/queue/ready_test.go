@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 func indices(list []Item) (out []int32) {
@@ -48,7 +49,7 @@ func TestReadyForgetsOnlyTheStampThatLeft(t *testing.T) {
 
 func TestReadyDelays(t *testing.T) {
 	q := Ready{
-		Resting: []Delayed{{Item: Item{Index: 1}, Until: 3 * time.Second}, {Item: Item{Index: 2}, Until: time.Second}, {Item: Item{Index: 5}, Until: 4 * time.Second, Firm: true}},
+		Resting: []Delayed{{Item: Item{Index: 1}, Until: 3 * time.Second}, {Item: Item{Index: 2}, Until: time.Second}, {Item: Item{Index: 5}, Until: 4 * time.Second, Behind: record.Owner{Node: "n1"}}},
 		Cooling: []Delayed{{Item: Item{Index: 3}, Until: time.Second}, {Item: Item{Index: 4}, Until: 2 * time.Second}},
 	}
 	if one, two, three := q.RestsUntil(1), q.RestsUntil(2), q.RestsUntil(3); one != 3*time.Second || two != time.Second || three != 0 {

@@ -92,6 +92,9 @@ func (sv *Server) findLive(task *launcher.Task) {
 		ready, queued = ready || h.Leads && len(h.Behind) == 0, queued || h.Queued
 		task.Behind = append(task.Behind, h.Behind...)
 		task.Again = max(task.Again, h.Again)
+		if h.Ranks != "" {
+			task.Ranks = h.Ranks
+		}
 		if h.Running {
 			task.State, task.Node, task.Attempts = filch.Running.String(), node, max(task.Attempts, h.Attempt)
 			task.BeganNS, task.Began, task.Took, task.Left = h.BeganNS, h.BeganNS/1e3, h.Took, h.Left
@@ -108,7 +111,7 @@ func (sv *Server) findLive(task *launcher.Task) {
 		take(m.Name, &h)
 	})
 	if task.State == filch.Running.String() {
-		task.Silent, task.Again = nil, 0
+		task.Silent, task.Again, task.Ranks = nil, 0, ""
 		return
 	}
 	if j, err := sv.taskJob(task.Job); err == nil && j != nil && !j.Record.Graph {

@@ -212,7 +212,7 @@ func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 		t.Send(nodes[0].Node, &launcher.Dispatch{Launch: r.launch, Index: 0, Go: len(nodes) == 1})
 	}
 	if a.remote(nodes) {
-		a.renewAt = min(a.renewAt, t.Now+renewEvery)
+		a.renewAt = min(a.renewAt, t.Now+j.renewEvery())
 	}
 	a.wakeJob(j, j.deadline())
 }
@@ -240,7 +240,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Order: j.req.Order,
-		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Staged: j.req.Staged, Ticket: j.ticket,
+		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Life: j.life(a.Cfg.Incarnation), Staged: j.req.Staged, Ticket: j.ticket,
 	}
 	return r
 }
@@ -444,7 +444,7 @@ func (a *attempts) renewAll(t *local.Turn) {
 	a.renewAt = filch.Never
 	for _, j := range a.sortedJobs() {
 		if j.run != nil && a.remote(j.run.launch.Nodes) {
-			a.renewAt = t.Now + renewEvery
+			a.renewAt = min(a.renewAt, t.Now+j.renewEvery())
 		}
 	}
 	a.renew(t, "")

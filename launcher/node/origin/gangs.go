@@ -1,9 +1,12 @@
 package origin
 
 import (
+	"time"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ranks"
 )
 
 // A gang is a task of ranks. The node that owns the task is the origin of the gang's run:
@@ -14,9 +17,9 @@ import (
 type gangTasks interface {
 	// OnLaunched tells that the gang has its slots.
 	OnLaunched(t *local.Turn, serial uint64)
-	// OnEnd tells that nothing of the gang is left, astray: but for ranks on lost nodes. Nodes
-	// had its ranks.
-	OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord, astray bool)
+	// OnEnd tells that nothing of the gang is left, but for ranks on lost nodes. Nodes had its
+	// ranks.
+	OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost []filch.NodeName, e launcher.EndRecord)
 }
 
 // Gangs are the runs of tasks that are gangs.
@@ -60,12 +63,30 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)
 	g.origin.parents.onParentOver(t, j)
-	astray := false
+	var lost []filch.NodeName
 	if j.run != nil {
-		lost, _ := j.run.lostParticipants()
-		astray = len(lost) > 0
+		all, _ := j.run.lostParticipants()
+		for i := range all {
+			lost = append(lost, all[i].Node)
+		}
 	}
-	g.tasks.OnEnd(t, j.gang, j.id, j.rankNodes(), e, astray)
+	g.tasks.OnEnd(t, j.gang, filch.Ident{Job: j.id, Attempt: j.attempt}, j.rankNodes(), lost, e)
+}
+
+// renewEvery is the time between renewals of the leases of a run.
+func (j *job) renewEvery() time.Duration {
+	if j.gang != 0 {
+		return ranks.RenewGangs
+	}
+	return renewEvery
+}
+
+// life is the incarnation in the launches of a gang; 0 in those of a run.
+func (j *job) life(incarnation uint64) uint64 {
+	if j.gang == 0 {
+		return 0
+	}
+	return incarnation
 }
 
 // rankNodes are the nodes of the last attempt, the node of rank 0 first.

@@ -28,6 +28,13 @@ func (h *Ranks) Lease(now time.Duration, i filch.Ident) (left time.Duration, kno
 }
 
 func (h *Ranks) lease(now time.Duration, p *participant) time.Duration {
+	if p.gang() {
+		return min(h.leaseOf(now, p), GangTerm)
+	}
+	return h.leaseOf(now, p)
+}
+
+func (h *Ranks) leaseOf(now time.Duration, p *participant) time.Duration {
 	end := p.until
 	switch i := h.Members.Find(p.launch.Origin); {
 	case p.hasHeir():
@@ -50,12 +57,14 @@ func (h *Ranks) resume(t *local.Turn, p *participant, left time.Duration) {
 	if !h.mine(p) {
 		// A node waiting for ranks lost here counts from the moment when it learned of
 		// this launcher.
-		p.until = h.Began + JobTerm
+		term, _, _ := p.terms()
+		p.until = h.Began + term
 	}
 	switch {
 	case left <= 0:
 	case !p.hasHeir():
-		p.until, p.pull = min(p.until, t.Now+left), min(p.pull, t.Now+PullEvery)
+		_, _, every := p.terms()
+		p.until, p.pull = min(p.until, t.Now+left), min(p.pull, t.Now+every)
 	default:
 		f := &h.cutoff
 		if f.restarted = true; !h.inTouch() {

@@ -7,4 +7,5 @@ const (
 	mutantNoLease    = false
 	mutantNoFenceOff = false
 	mutantHopless    = false
+	mutantNoneLeft   = false
 )

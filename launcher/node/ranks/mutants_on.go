@@ -8,7 +8,8 @@ var (
 	mutantNoLease    bool // ranks run on forever without a message of their origin
 	mutantNoFenceOff bool // a node that is cut off keeps its ranks of detached jobs
 	// A node accepts messages about a job from any sender, whatever the hop.
-	mutantHopless bool
+	mutantHopless  bool
+	mutantNoneLeft bool // a node says that no rank of a gang is left while ranks run
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -18,6 +19,7 @@ func Plant(name string) bool {
 		"no-lease":     &mutantNoLease,
 		"no-fence-off": &mutantNoFenceOff,
 		"hopless":      &mutantHopless,
+		"none-left":    &mutantNoneLeft,
 	} {
 		*p = n == name
 		known = known || *p

@@ -17,6 +17,13 @@ const (
 	JobTerm   = 10 * time.Second
 	PullAfter = 6500 * time.Millisecond
 	PullEvery = time.Second
+	// GangTerm, GangPullAfter and GangPullEvery are those terms of a gang of a task. A gang starts
+	// again soon after the death of a node: where the node is cut off, its ranks must be gone
+	// by then (see deadRest). Its origin renews the leases every [RenewGangs].
+	GangTerm      = 5500 * time.Millisecond
+	GangPullAfter = 3500 * time.Millisecond
+	GangPullEvery = 500 * time.Millisecond
+	RenewGangs    = 2500 * time.Millisecond
 	// FailGrace is the time between TERM and KILL for the ranks of a job already
 	// ended by a rank, a keeper or a node: all ranks are gone within 2 s.
 	FailGrace = time.Second
@@ -229,8 +236,29 @@ func (h *Ranks) renewLease(t *local.Turn, p *participant) {
 	case h.mine(p):
 		p.until, p.pull = filch.Never, filch.Never
 	default:
-		p.until, p.pull = t.Now+JobTerm, t.Now+PullAfter
+		term, pull, _ := p.terms()
+		p.until, p.pull = t.Now+term, t.Now+pull
 	}
+}
+
+// terms are how long the ranks go on without a message of the origin, when the participant
+// asks for a message, and how often.
+func (p *participant) terms() (term, pull, every time.Duration) {
+	if p.gang() {
+		return GangTerm, GangPullAfter, GangPullEvery
+	}
+	return JobTerm, PullAfter, PullEvery
+}
+
+// gang reports whether the ranks are a task.
+func (p *participant) gang() bool { return p.launch.Of.Job != 0 }
+
+// silentGrace is the time between TERM and KILL where the origin is silent.
+func (p *participant) silentGrace() time.Duration {
+	if p.gang() {
+		return min(FailGrace, p.launch.KillWait)
+	}
+	return p.launch.KillWait
 }
 
 // OnProceed opens the gate.
@@ -410,6 +438,7 @@ func (h *Ranks) tickParticipant(t *local.Turn, p *participant) {
 	if mutantNoLease && !p.over() {
 		p.until = filch.Never
 	}
+	term, _, every := p.terms()
 	if p.until <= t.Now {
 		p.until, p.pull = filch.Never, filch.Never
 		if p.over() {
@@ -421,13 +450,13 @@ func (h *Ranks) tickParticipant(t *local.Turn, p *participant) {
 		} else if p.waitsForHeir() && h.originMayReturn(p) {
 			p.until, p.pull = t.Now+PullEvery, t.Now // pull again, each time
 		} else if p.level == 0 {
-			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "no message from %s for %s: ending the ranks here", p.launch.Origin, JobTerm)
-			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no message from %s for %s", p.launch.Origin, JobTerm)}
-			h.stop(t, p, launcher.SigTerm, p.launch.KillWait, "its origin "+string(p.launch.Origin)+" is silent")
+			t.Note(local.NoteWarn, p.key.Job, h.Cfg.Name, "no message from %s for %s: ending the ranks here", p.launch.Origin, term)
+			p.fault = fault{cause: launcher.CauseNodeLost, err: *filch.Errorf(filch.NodeLost, "no message from %s for %s", p.launch.Origin, term)}
+			h.stop(t, p, launcher.SigTerm, p.silentGrace(), "its origin "+string(p.launch.Origin)+" is silent")
 		}
 	}
 	if p.again <= t.Now || p.pull <= t.Now {
-		p.pull = t.Now + PullEvery
+		p.pull = t.Now + every
 		if p.over() || p.until == filch.Never {
 			p.pull = filch.Never
 		}

@@ -17,8 +17,9 @@ import (
 // lease is over. The slots of a participant are freed exactly when the participant is over.
 type Ranks struct {
 	*local.Self
-	store storeView
-	tasks stepRooms
+	Remains Remains
+	store   storeView
+	tasks   stepRooms
 
 	participants map[slots.Key]*participant
 	tombstones   tombstones
@@ -42,7 +43,9 @@ type stepRooms interface {
 
 // New makes the part of a node that lends slots; [Ranks.Serve] completes the part.
 func New(s *local.Self, v storeView) *Ranks {
-	return &Ranks{Self: s, store: v, participants: make(map[slots.Key]*participant), cutoff: cutoff{cut: filch.Never, at: filch.Never}}
+	h := &Ranks{Self: s, store: v, participants: make(map[slots.Key]*participant), cutoff: cutoff{cut: filch.Never, at: filch.Never}}
+	h.Remains = Remains{ranks: h, deaths: make(map[filch.NodeName]time.Duration)}
+	return h
 }
 
 // Count returns the number of attempts in which this node participates.
@@ -66,7 +69,7 @@ func (h *Ranks) TickNext(t *local.Turn) {
 // Deadline is when Tick is due.
 func (h *Ranks) Deadline() time.Duration {
 	next := h.timers.NextValid(func(e local.Timer) bool { p := h.participants[e.Key]; return p != nil && p.due == e.At })
-	return min(next, h.cutoff.at)
+	return min(next, h.cutoff.at, h.Remains.at())
 }
 
 func (h *Ranks) sorted() []*participant {

@@ -33,6 +33,11 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	if s.Gathers += v.Gathers; s.Lacks == "" {
 		s.Lacks = v.Lacks
 	}
+	s.Astray += v.Astray
+	s.Remaining += v.Remaining
+	if s.Ranks == "" {
+		s.Ranks = v.Ranks
+	}
 	if s.Resting += v.Resting; v.Again > 0 && (s.Again == 0 || v.Again < s.Again) {
 		s.Again = v.Again
 	}
@@ -133,9 +138,11 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 		return countTasks(c.Ready, "is", "are") + " ready", true
 	case c.Ready > 0 && s.Resting >= int64(c.Ready):
 		return countTasks(c.Ready, "has", "have") + " failed and will be tried again" + againText(s) + " (--retry-delay)", false
+	case c.Ready > 0 && s.Remaining >= int64(c.Ready):
+		return countTasks(c.Ready, "is", "are") + " ready, and " + filch.Agree(c.Ready, "starts", "start") + " again when all ranks of the attempt before are gone" + ranksText(s), false
 	case c.Ready > 0:
 		text, stuck = e.readyText(c.Ready, s)
-		return text + restingText(s) + gathersText(s), stuck
+		return text + restingText(s) + gathersText(s) + remainsText(s), stuck
 	}
 	if w := before.New(i.ID, rec.Name, &rec.Conditions); w != nil && c.Waiting == c.Total {
 		if met, _ := w.Verdict(i.Submit + int64(i.Elapsed*1e9)); !met {
@@ -164,7 +171,10 @@ func (e *explainer) openingText(s *Sum) string {
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, filch.Agree(c.Ready, "is", "are"))
-	text += restingText(s) + gathersText(s)
+	text += restingText(s) + gathersText(s) + remainsText(s)
+	if s.Astray > 0 {
+		text += fmt.Sprintf("; %d of them %s over when all ranks are gone", s.Astray, filch.Agree(s.Astray, "is", "are")) + ranksText(s)
+	}
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
 	}
@@ -194,6 +204,23 @@ func gathersText(s *Sum) string {
 		text += ": of one, " + s.Lacks
 	}
 	return text
+}
+
+// remainsText says how many of the ready tasks are gangs that wait for the ranks of their
+// attempt before; "" if none does.
+func remainsText(s *Sum) string {
+	if s.Remaining == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of the ready %s again when all ranks of the attempt before are gone", s.Remaining, filch.Agree(s.Remaining, "starts", "start")) + ranksText(s)
+}
+
+// ranksText names nodes with ranks that a gang waits for; "" if no node is known.
+func ranksText(s *Sum) string {
+	if s.Ranks == "" {
+		return ""
+	}
+	return ": " + s.Ranks
 }
 
 // restingText says how many of the ready tasks wait for their next try; "" if none does.

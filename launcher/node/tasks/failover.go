@@ -12,9 +12,10 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 )
 
-// Serve sets the ranks and the parents of the tasks' steps, and the runs of gangs.
-func (w *Tasks) Serve(ranks taskSteps, origin taskParents, gangs gangRuns) {
-	w.ranks, w.origin, w.gangs = ranks, origin, gangs
+// Serve sets the ranks and the parents of the tasks' steps, the runs of gangs, and the waits
+// for lost ranks.
+func (w *Tasks) Serve(ranks taskSteps, origin taskParents, gangs gangRuns, remains gangRemains) {
+	w.ranks, w.origin, w.gangs, w.remains = ranks, origin, gangs, remains
 }
 
 // begin makes the core of another life of this node.

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Gangs passes tasks that are gangs to the origin of this node, and their ends back. The
@@ -33,7 +35,16 @@ type gang struct {
 	ticket  filch.Ticket // of the task's job
 	stopped bool
 	placed  bool // has its slots
-	astray  bool // the run has ended, and ranks may run on lost nodes
+	ending  bool // the run has ended, and ranks may run on lost nodes
+}
+
+// gangRemains wait for ranks that must end before a gang starts again, or counts as lost.
+type gangRemains interface {
+	AwaitOwner(t *local.Turn, owner filch.NodeName, incarnation uint64, over func(t *local.Turn))
+	AwaitRun(t *local.Turn, id filch.JobID, last filch.Attempt, nodes []filch.NodeName, over func(t *local.Turn))
+	// OwnerText and RunText name the nodes in question; "" if there is no such wait.
+	OwnerText(owner filch.NodeName, incarnation uint64) string
+	RunText(id filch.JobID) string
 }
 
 // Start begins the gang of a [launcher.TaskLaunch] whose job has a [record.Gang].
@@ -107,11 +118,9 @@ func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
 }
 
 // OnEnd passes the end of a gang to the caller, who has the output of the gang, and
-// passes the end on by [Tasks.TaskEnds].
-func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filch.NodeName, e launcher.EndRecord, astray bool) {
-	if r := g.tasks.runs[serial]; r != nil {
-		r.gang.astray = astray
-	}
+// passes the end on by [Tasks.TaskEnds]. While ranks may run on lost nodes the gang has not
+// ended: neither the next attempt nor a job that waits for the task may begin beside them.
+func (g *Gangs) OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost []filch.NodeName, e launcher.EndRecord) {
 	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
 	switch e.Cause.Kind {
 	case launcher.CauseSignal, launcher.CauseOOM:
@@ -122,15 +131,50 @@ func (g *Gangs) OnEnd(t *local.Turn, serial uint64, id filch.JobID, nodes []filc
 	if e.State == filch.OK {
 		end.Kind = launcher.CauseNone
 	}
-	end.Run, end.Nodes = id, nodes
+	end.Run, end.Nodes = last.Job, nodes
+	if r := g.tasks.runs[serial]; len(lost) > 0 && r != nil {
+		r.gang.ending = true
+		g.tasks.remains.AwaitRun(t, last.Job, last.Attempt, lost, func(t *local.Turn) { g.end(t, serial, end) })
+		return
+	}
 	if g.end(t, serial, end); mutantGangEndsTwo {
 		g.end(t, serial, end)
 	}
 }
 
+// await has the core hear when no rank of the gangs of a dead owner is left.
+func (g *Gangs) await(t *local.Turn, owner record.Owner) {
+	life := g.tasks.life
+	g.tasks.remains.AwaitOwner(t, owner.Node, owner.Incarnation, func(t *local.Turn) {
+		if g.tasks.life == life {
+			g.tasks.ready(t).Gangs.RanksGone(t.Now, owner, &g.tasks.out)
+		}
+	})
+}
+
 func (g *Gangs) end(t *local.Turn, serial uint64, e launcher.TaskEnd) {
 	e.Serial = serial
 	t.Out.GangEnds = append(t.Out.GangEnds, e)
+}
+
+// remaining adds to the tasks of a job here those that wait for ranks of an earlier attempt.
+func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHere {
+	astray, resting, owners := g.tasks.core.Look().Remaining(id)
+	h.Running += astray
+	h.Astray, h.Remaining, h.Resting = astray, resting, h.Resting-resting
+	for _, o := range owners {
+		if h.Ranks == "" {
+			h.Ranks = g.tasks.remains.OwnerText(o.Node, o.Incarnation)
+		}
+	}
+	for _, serial := range slices.Sorted(maps.Keys(g.tasks.runs)) {
+		if r := g.tasks.runs[serial]; r.job == id && r.gang != nil && r.gang.ending {
+			if h.Astray++; h.Ranks == "" {
+				h.Ranks = g.tasks.remains.RunText(r.gang.run)
+			}
+		}
+	}
+	return h
 }
 
 // runs reports whether a task has its slots: a gang gathers them first.

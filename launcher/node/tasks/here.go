@@ -15,7 +15,7 @@ import (
 func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	j, ok := w.core.Job(id)
 	if !ok {
-		return launcher.TasksHere{}
+		return w.Gangs.remaining(id, launcher.TasksHere{})
 	}
 	h := launcher.TasksHere{
 		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running,
@@ -56,7 +56,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	h.Opening = j.Opening
 	h.Running -= h.Opening
 	h.Ready += h.Opening
-	return h
+	return w.Gangs.remaining(id, h)
 }
 
 // Live counts the tasks on this node that have no recorded end, by job. Jobs without such
@@ -98,6 +98,9 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 	h.Queued = here.Ready+here.Running > 0
 	if at := w.core.Look().RestsUntil(id, index); at > 0 {
 		h.Again = max(at-now, time.Millisecond).Seconds()
+	}
+	if o, ok := w.core.Look().RestsBehind(id, index); ok {
+		h.Ranks = w.remains.OwnerText(o.Node, o.Incarnation)
 	}
 	h.Behind, h.Leads = w.core.Look().Behind(id, index, launcher.MaxBehind)
 	return h

@@ -28,6 +28,7 @@ type Tasks struct {
 	ranks   taskSteps
 	origin  taskParents
 	gangs   gangRuns
+	remains gangRemains
 
 	core   *mtc.Core
 	out    mtc.Out
@@ -261,9 +262,6 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 		if u := e.Usage; u != (filch.Usage{}) {
 			end.Usage = &u
 		}
-		if r := w.runs[e.Serial]; r != nil && r.gang != nil {
-			end.Astray = r.gang.astray
-		}
 		switch e.Kind {
 		case launcher.CauseNone:
 		case launcher.CauseSignal, launcher.CauseOOM:
@@ -338,6 +336,9 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	for i := range o.Tells {
 		w.tellTasks(t, &o.Tells[i])
 	}
+	for _, owner := range o.Remains {
+		w.Gangs.await(t, owner)
+	}
 	for _, id := range o.Reserved {
 		w.origin.OnReserved(t, id)
 	}
@@ -352,7 +353,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.

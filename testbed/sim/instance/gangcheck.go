@@ -90,7 +90,7 @@ func (w *World) checkGangGone(g *gangTask) {
 // checkGangsOver: nothing of the gangs of a bag runs that is said to be over.
 func (w *World) checkGangsOver(b *bag) {
 	for _, g := range w.gangs {
-		if g.bag != b || g.lost && w.Now() < g.lostAt+gangBound+w.slack() || b.lapsed {
+		if g.bag != b || b.lapsed {
 			continue
 		}
 		if n, h := w.ranksKnown(g); n > 0 {
