@@ -173,3 +173,26 @@ type (
 		Ended []RankEnd
 	}
 )
+
+// ByUser reports whether a cause is a decision of the user, after which no attempt begins.
+func (k CauseKind) ByUser() bool {
+	switch k {
+	case CauseTimeLimit, CauseCancel, CauseInterrupt, CauseClientGone, CauseWaitFirst:
+		return true
+	}
+	return false
+}
+
+// Crash reports whether e explains an MPI_Abort of another rank: a signal not sent by
+// filch killed the rank of e, and the other rank lost the connection. The origin may
+// receive the abort first, if the aborting rank's node is nearer. Beside crashes, an end
+// with a [Doubt] gives way to an end with less.
+func (e *RankEnd) Crash() bool {
+	switch e.Kind {
+	case CauseOOM:
+		return true
+	case CauseSignal:
+		return e.Code == SigIll || e.Code == SigBus || e.Code == SigFPE || e.Code == SigKill || e.Code == SigSegv
+	}
+	return false
+}

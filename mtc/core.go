@@ -385,6 +385,8 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		case r.job != j:
 		case !r.started:
 			s.Opening++
+		case r.opening:
+			s.Opening++
 		case r.gang().Ranks > 0 && r.stage != launched:
 			s.Here.Running--
 			s.Here.Dedicated++

@@ -33,6 +33,8 @@ type run struct {
 	payload []byte
 	gen     uint32
 	started bool // else the commit of the start is under way
+	opening bool // a gang that has its slots: the commit of the start is under way
+	may     bool // the process, or ranks, may run
 	stage   stage
 	began   time.Duration
 }
@@ -181,7 +183,7 @@ type gateBlock struct {
 }
 
 // begin gives a task its room. A tracked task waits for the commit of its start; the
-// others begin at once.
+// others begin at once. A gang gathers first: only a gang with slots has a start to commit.
 func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	j.running++
 	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
@@ -190,10 +192,16 @@ func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	r.payload, r.stage = j.payloads.Of(it.Index), at
 	e.used.Add(r.room())
 	e.onPlaced(r)
-	if !it.Tracked {
+	if !it.Tracked || r.gang().Ranks > 0 {
 		e.launch(id)
 		return
 	}
+	e.gate(r, id, g)
+}
+
+// gate has the start of a task committed.
+func (e *execution) gate(r *run, id uint64, g *gate) {
+	j, it := r.job, r.item
 	num := it.Index / record.BlockSize
 	i := slices.IndexFunc(g.blocks, func(b gateBlock) bool { return b.job == j && b.num == num })
 	if i < 0 {
@@ -223,6 +231,8 @@ func (e *execution) commitStarts(g *gate) {
 				r := e.find(id)
 				switch {
 				case r == nil:
+				case r.started:
+					e.opened(r, id, ok && p.Verdicts[k] == record.VerdictDone)
 				case ok && p.Verdicts[k] == record.VerdictDone && r.job.void != 0:
 					// Committed, and not begun: the job was cancelled meanwhile.
 					e.core.record(r.job, r.item, record.Task{State: r.job.void})
@@ -245,7 +255,7 @@ func (e *execution) commitStarts(g *gate) {
 // launch appends a task to the starts of the Out.
 func (e *execution) launch(id uint64) {
 	r := e.find(id)
-	r.started, r.began = true, e.now
+	r.started, r.began, r.may = true, e.now, r.gang().Ranks == 0
 	j := r.job
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
@@ -312,6 +322,8 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	switch {
 	case e.State != filch.OK && ended:
 		e.State = filch.Cancelled
+	case e.State != filch.OK && j.void != 0 && !r.may:
+		e.State = j.void
 	case e.Gone: // as if the task's node had crashed
 		it.Crashes += min(1, 255-it.Crashes)
 		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {

@@ -202,18 +202,48 @@ func (e *execution) leave(r *run) {
 }
 
 // Launched takes in that a gang has its slots: the caller counts them, and
-// [Core.SetRoom] no longer includes those of this node. The time of the gang begins.
-func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) {
+// [Core.SetRoom] no longer includes those of this node. The time of the gang begins. If goes
+// is false, the core commits the start first: no rank may begin before [Out.Goes] has the
+// run. A gang that lost its slots again, before its ranks began, may be reported once more.
+func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) (goes bool) {
 	c := g.core
 	c.enter(now, out)
 	r := c.exec.find(id)
-	if r == nil || r.gang().Ranks == 0 || r.stage == launched {
-		return
+	switch {
+	case r == nil || r.gang().Ranks == 0:
+		return true
+	case r.stage == launched:
+		return r.may
 	}
 	c.exec.used.Sub(r.room())
 	c.exec.leave(r)
 	r.stage, r.began = launched, now
+	if r.may = !r.item.Tracked || mutantGangEarly; !r.may {
+		r.opening = true
+		gate := gate{}
+		c.exec.gate(r, id, &gate)
+		c.exec.commitStarts(&gate)
+	}
+	goes = r.may
 	c.settle()
+	return goes
+}
+
+// opened takes in that the start of a gang is committed, or that the gang has ended or belongs
+// to another node.
+func (e *execution) opened(r *run, id uint64, ours bool) {
+	r.opening = false
+	switch j := r.job; {
+	case !ours:
+		e.out.Stops = append(e.out.Stops, Stop{Run: id, Job: j.id})
+		j.queue.Unhold(&r.item)
+		e.release(id)
+	case j.void != 0 || j.cancelled(r.item.Index): // the end follows
+		e.out.Stops = append(e.out.Stops, Stop{Run: id, Job: j.id})
+	default:
+		r.may, r.began = true, e.now
+		e.out.Goes = append(e.out.Goes, id)
+	}
 }
 
 // Gathering takes in that a gang gathers slots although this node had room for it: others

@@ -218,6 +218,56 @@ func TestGangThatLostANodeGoesOn(t *testing.T) {
 	}
 }
 
+// The start of a gang with --once, or of another attempt, is committed when the gang has its
+// slots: a gang that only gathered has not started when its owner dies, and is not lost.
+func TestGangThatOnlyGatheredGoesOn(t *testing.T) {
+	for _, once := range []bool{true, false} {
+		r := gangRig(t, 3)
+		r.gather = true
+		s := gangs(1, 1, 8, 0)
+		s.Spec.Once, s.Spec.Sure, s.Spec.CrashLimit = once, true, 1
+		r.submit(2, s)
+		r.at(time.Second)
+		if got := r.task(1, 0); len(r.started) != 1 || got.Started || r.began > 0 {
+			t.Fatalf("the gang was started %d times, recorded: %t, and %d run, want 1, not recorded, none", len(r.started), got.Started, r.began)
+		}
+		r.gather = false
+		r.kill(2, 0)
+		if rec := r.run(1, time.Minute); rec.Tally().OK != 1 || r.began != 1 {
+			t.Errorf("the gang ended as %+v after %d runs, want ok after 1", rec.Tally(), r.began)
+		}
+	}
+}
+
+// A gang whose start is being committed is cancelled, and does not run.
+func TestGangIsCancelledBeforeItsStart(t *testing.T) {
+	r := gangRig(t, 2)
+	r.store.slow = func(p record.Proposal) time.Duration {
+		if p.Kind == record.RecordBlock {
+			return time.Second
+		}
+		return 0
+	}
+	s := gangs(1, 1, 2, 0)
+	s.Spec.Once = true
+	r.submit(0, s)
+	r.at(100 * time.Millisecond)
+	d := r.nodes[0]
+	if s, _ := d.Job(1); s.Opening != 1 || r.began > 0 {
+		t.Fatalf("%d starts are being recorded and %d gangs run, want 1 and none", s.Opening, r.began)
+	}
+	d.Cancel(r.now, 1, "", &d.out)
+	r.act(d)
+	r.at(1500 * time.Millisecond)
+	for _, g := range d.opening {
+		d.Ended(r.now, End{Run: g.Run, State: filch.Killed, Code: 143}, &d.out)
+	}
+	r.act(d)
+	if rec := r.run(1, time.Minute); rec.Tally().Cancelled != 1 || r.began > 0 || d.stops == 0 {
+		t.Errorf("the gang ended as %+v after %d runs and %d stops, want cancelled without a run", rec.Tally(), r.began, d.stops)
+	}
+}
+
 // A gang without slots does not run.
 func TestGangThatGathersIsReady(t *testing.T) {
 	r := gangRig(t, 1)

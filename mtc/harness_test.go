@@ -28,11 +28,13 @@ type rig struct {
 	started  []Start
 	reserved []filch.JobID
 	remains  []record.Owner
+	gather   bool           // gangs never have slots; else at once
 	onNode   map[string]int // starts by "job.index", and by node in byNode
 	byNode   map[filch.NodeName]int
 	sent     map[message.Kind]int
 	merges   int
 	peak     int
+	began    int // processes and gangs
 	last     time.Duration
 	spins    int
 	lose     func(m message.Message) bool // a message on its way
@@ -63,6 +65,8 @@ type rigNode struct {
 	stops   int
 	mail    []rigMail
 	down    bool
+	gangs   []Start // that have slots, and do not run yet
+	opening []Start // likewise, until their start is committed
 }
 
 type rigRun struct {
@@ -125,8 +129,20 @@ func (r *rig) act(d *rigNode) {
 		r.started = append(r.started, s)
 		r.onNode[fmt.Sprintf("%d.%d", s.Job, s.Index)]++
 		r.byNode[d.cfg.Self]++
-		d.running = append(d.running, rigRun{r.now + r.length(s), r.result(s)})
-		r.peak = max(r.peak, r.runningAll())
+		if s.Gang().Ranks > 0 && s.Spec.CommitsStarts() {
+			if !r.gather {
+				d.gangs = append(d.gangs, s)
+			}
+			continue
+		}
+		r.execs(d, s)
+	}
+	for _, run := range d.out.Goes {
+		for _, s := range d.opening {
+			if s.Run == run {
+				r.execs(d, s)
+			}
+		}
 	}
 	d.stops += len(d.out.Stops)
 	r.reserved = append(r.reserved, d.out.Reserved...)
@@ -159,9 +175,27 @@ func (r *rig) act(d *rigNode) {
 	sweep := d.out.Sweep
 	d.out.Reset()
 	d.Check()
+	gangs := d.gangs
+	d.gangs = nil
+	for _, s := range gangs {
+		d.opening = append(d.opening, s)
+		if d.Gangs.Launched(r.now, s.Run, &d.out) {
+			r.execs(d, s)
+		}
+	}
+	if len(gangs) > 0 {
+		r.act(d)
+	}
 	if sweep {
 		r.sweep(d)
 	}
+}
+
+// execs has a start run for its time.
+func (r *rig) execs(d *rigNode, s Start) {
+	r.began++
+	d.running = append(d.running, rigRun{r.now + r.length(s), r.result(s)})
+	r.peak = max(r.peak, r.runningAll())
 }
 
 func (r *rig) runningAll() (n int) {

@@ -25,5 +25,6 @@ const (
 	mutantOneRoom     = false
 	mutantTakesAll    = false
 	mutantNoRest      = false
+	mutantGangEarly   = false
 	mutantCancelLate  = false
 )

@@ -34,6 +34,7 @@ var (
 	mutantOneRoom     bool // every task takes the room of the first need
 	mutantTakesAll    bool // a node starts tasks that may run on other nodes only
 	mutantNoRest      bool // gangs of a dead owner go on, or are lost, beside their ranks
+	mutantGangEarly   bool // ranks of a gang begin before its start is committed
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 )
 
@@ -52,8 +53,9 @@ func Plant(name string) bool {
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
-		"no-rest":   &mutantNoRest,
-		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
+		"no-rest":    &mutantNoRest,
+		"gang-early": &mutantGangEarly,
+		"takes-all":  &mutantTakesAll, "one-room": &mutantOneRoom,
 	} {
 		*p = n == name
 		known = known || *p

@@ -43,6 +43,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"takes-all", "TestTasksOfOneJobRunOnNodesOfTheirKind"},
 		{"one-room", "TestTasksTakeTheirOwnRoom"},
 		{"no-rest", "TestGangOfADeadOwnerIsLostAfterItsRanks"},
+		{"gang-early", "TestGangIsCancelledBeforeItsStart"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

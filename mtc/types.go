@@ -124,6 +124,7 @@ type Out struct {
 	Notes     []Note
 	Proposals []record.Proposal
 	Starts    []Start
+	Goes      []uint64 // runs of gangs whose start is committed: see [Gangs.Launched]
 	Stops     []Stop
 	Sends     []Send
 	Tells     []Tell
@@ -140,5 +141,5 @@ func (o *Out) Reset() {
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
 	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
-	o.Remains = o.Remains[:0]
+	o.Remains, o.Goes = o.Remains[:0], o.Goes[:0]
 }

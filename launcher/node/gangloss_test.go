@@ -39,7 +39,6 @@ func (w *net) diesSlowly(name filch.NodeName) (known time.Duration) {
 // attempts watches the starts of a gang of four nodes, which all last for long.
 type attempts struct {
 	second time.Duration // when the next attempt began
-	number filch.Attempt // likewise
 	beside int           // keepers with ranks of the attempt before, then
 }
 
@@ -218,4 +217,41 @@ func askedForRanks(t testing.TB) (wrong string) {
 		t.Errorf("%s never says that no rank is left", with)
 	}
 	return wrong
+}
+
+// A gang with --once that only gathered slots has not started when its owner dies: the gang
+// goes back to the queue for another owner.
+func TestAOnceGangThatOnlyGatheredGoesOn(t *testing.T) {
+	w := newNet(t, 5, 4)
+	w.behave = func(k *keeper) { k.at = 15 * sec }
+	taken := gang(4)
+	taken.Shape.Only = []filch.NodeName{"n5"}
+	w.submit("n5", 1, taken)
+	w.run(sec)
+	id := w.bag("n1", 1, 1, func(s *mtc.Submission) {
+		s.Spec.Once, s.Spec.Sure, s.Spec.Gang = true, true, record.Gang{Ranks: 20}
+	})
+	var owner filch.NodeName
+	w.until("the gang to gather", 5*sec, func() bool {
+		for _, name := range w.names {
+			if w.nodes[name].node.TasksHere(id).Gathers > 0 {
+				owner = name
+			}
+		}
+		return owner != ""
+	})
+	for _, name := range w.names {
+		if h := w.nodes[name]; name != owner {
+			h.input(func(out *launcher.Outbox) { h.node.FollowTasks(w.Now(), 9, id, out) })
+		}
+	}
+	if n := len(w.running(launcher.TaskID{Job: id}, 0)); n > 0 {
+		t.Fatalf("%d keepers run ranks of a gang that has no slots", n)
+	}
+	w.dies(owner)
+	w.restart(owner)
+	w.declare(owner, filch.Up)
+	if b := w.tally(id, 90*sec); b.OK != 1 {
+		t.Errorf("the gang ended as %+v, want ok", b)
+	}
 }

@@ -129,37 +129,43 @@ func (a *attempts) launch(t *local.Turn, j *job, shares []stealer.Share, loan *s
 	}
 	r := a.newRun(j, nodes)
 	j.run, j.state = r, filch.Ready
-	if j.gang != 0 {
-		a.tasks.OnLaunched(t, j.gang)
-	}
+	waits := j.req.Detach && !mutantEagerLaunch || j.gang != 0 && !a.tasks.OnLaunched(t, j.gang)
 	j.clock.say, j.clock.refresh = filch.Never, filch.Never
 	r.at.prepare = t.Now + r.prepareWait()
 	if single := len(nodes) == 1; single {
 		a.openGate(t, j)
 	}
-	if !j.req.Detach || mutantEagerLaunch {
+	if !waits {
 		a.origin.keep(t, j)
 		a.dispatch(t, j, loan)
 		return
 	}
 	// If this node was cut off, another node may have taken the detached job over. No
-	// rank starts before the record names this node as the owner.
+	// rank starts before the record names this node as the owner. No rank of a gang starts
+	// before the task's record has the start.
 	r.at.prepare = filch.Never
 	r.unsent = &unsent{loan: loan, shares: slices.Clone(shares)}
 	if loan == nil {
 		a.line.unsent++
 	}
-	a.records.Commit(t, j.id, func(t *local.Turn) {
-		if a.jobs[j.id] == j && j.run == r && r.unsent != nil {
-			if loan == nil {
-				a.line.unsent--
-			}
-			r.unsent, r.at.prepare = nil, t.Now+r.prepareWait()
-			a.origin.keep(t, j)
-			a.dispatch(t, j, loan)
-		}
-	})
+	if j.gang == 0 {
+		a.records.Commit(t, j.id, func(t *local.Turn) { a.send(t, j, r) })
+	}
 	a.wakeJob(j, j.deadline())
+}
+
+// send sends a launch that waited for a record.
+func (a *attempts) send(t *local.Turn, j *job, r *run) {
+	if a.jobs[j.id] != j || j.run != r || r.unsent == nil {
+		return
+	}
+	loan := r.unsent.loan
+	if loan == nil {
+		a.line.unsent--
+	}
+	r.unsent, r.at.prepare = nil, t.Now+r.prepareWait()
+	a.origin.keep(t, j)
+	a.dispatch(t, j, loan)
 }
 
 // unlaunch cancels a launch before the origin has sent it.

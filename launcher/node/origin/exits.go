@@ -168,7 +168,7 @@ func (a *attempts) takeEnd(t *local.Turn, j *job, node filch.NodeName, e *launch
 		tally.list = append(tally.list, *e)
 		tally.nodes = append(tally.nodes, node)
 	}
-	if r.cause.Kind == launcher.CauseNone || e.Doubt < r.cause.Doubt || r.cause.Kind == launcher.CauseAbort && crash(e) {
+	if r.cause.Kind == launcher.CauseNone || e.Doubt < r.cause.Doubt || r.cause.Kind == launcher.CauseAbort && e.Crash() {
 		r.cause = v
 	}
 	if p.KillOnBad || e.Kind == launcher.CauseAbort || e.Kind == launcher.CauseProtocol || e.Kind == launcher.CauseOurs {
@@ -183,20 +183,6 @@ func rankState(e *launcher.RankEnd) filch.State {
 		return s
 	}
 	return filch.Killed
-}
-
-// crash reports whether e explains an MPI_Abort of another rank: a signal not sent by
-// filch killed the rank of e, and the other rank lost the connection. The origin may
-// receive the abort first, if the aborting rank's node is nearer. Beside crashes, an end
-// with a [Doubt] gives way to an end with less.
-func crash(e *launcher.RankEnd) bool {
-	switch e.Kind {
-	case launcher.CauseOOM:
-		return true
-	case launcher.CauseSignal:
-		return e.Code == launcher.SigIll || e.Code == launcher.SigBus || e.Code == launcher.SigFPE || e.Code == launcher.SigKill || e.Code == launcher.SigSegv
-	}
-	return false
 }
 
 // verdict is a cause with its exit code.

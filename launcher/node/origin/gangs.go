@@ -15,8 +15,9 @@ import (
 
 // gangTasks is the interface of the origin to the tasks that are gangs.
 type gangTasks interface {
-	// OnLaunched tells that the gang has its slots.
-	OnLaunched(t *local.Turn, serial uint64)
+	// OnLaunched tells that the gang has its slots; if goes is false, the launch waits for
+	// [Gangs.Go].
+	OnLaunched(t *local.Turn, serial uint64) (goes bool)
 	// OnEnd tells that nothing of the gang is left, but for ranks on lost nodes. Nodes had its
 	// ranks.
 	OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost []filch.NodeName, e launcher.EndRecord)
@@ -48,6 +49,13 @@ func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.R
 func (g *Gangs) Stop(t *local.Turn, id filch.JobID) {
 	if j := g.jobs[id]; j != nil {
 		g.origin.cancelBy(t, j, 0, "")
+	}
+}
+
+// Go sends the launch of a gang whose start is committed.
+func (g *Gangs) Go(t *local.Turn, id filch.JobID) {
+	if j := g.jobs[id]; j != nil && j.run != nil {
+		g.origin.attempts.send(t, j, j.run)
 	}
 }
 

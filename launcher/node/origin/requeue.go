@@ -52,22 +52,13 @@ func (r *run) requeued() bool { return r.cause.Kind == launcher.CauseRequeue && 
 // doubt, or if c overrules a request to start again.
 func (r *run) takeCause(c launcher.Cause) {
 	gone := c.Kind == launcher.CauseNodeLost || c.Kind == launcher.CauseOurs // the ranks vanished, too
-	if byUser(c.Kind) {
+	if c.Kind.ByUser() {
 		r.halt.user = true
 	}
 	overruled := r.cause.Kind == launcher.CauseRequeue && r.halt.user
 	if r.cause.Kind == launcher.CauseNone || overruled || r.cause.Doubt == launcher.DoubtMuch && gone {
 		r.cause = verdict{c, code(c.Kind, r.tally.high)}
 	}
-}
-
-// byUser reports whether a cause is a decision of the user, after which no attempt begins.
-func byUser(k launcher.CauseKind) bool {
-	switch k {
-	case launcher.CauseTimeLimit, launcher.CauseCancel, launcher.CauseInterrupt, launcher.CauseClientGone, launcher.CauseWaitFirst:
-		return true
-	}
-	return false
 }
 
 // arrays bounds how many jobs of an array run at a time ([launcher.Array]). The bound is

@@ -35,6 +35,7 @@ type gang struct {
 	ticket  filch.Ticket // of the task's job
 	stopped bool
 	placed  bool // has its slots
+	goes    bool // its start is committed, or need not be
 	ending  bool // the run has ended, and ranks may run on lost nodes
 }
 
@@ -106,14 +107,25 @@ func (g *Gangs) stop(t *local.Turn, serial uint64, r *Running) {
 	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
 }
 
-// OnLaunched tells the core that a gang has its slots.
-func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) {
+// OnLaunched tells the core that a gang has its slots, and reports whether its ranks may begin:
+// else they may when [gangRuns.Go] says so.
+func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) (goes bool) {
 	r := g.tasks.runs[serial]
 	if r == nil {
-		return
+		return true
 	}
-	if r.gang.placed = true; r.life == g.tasks.life && !mutantGangUntold {
-		g.tasks.ready(t).Gangs.Launched(t.Now, r.run, &g.tasks.out)
+	r.gang.placed, r.gang.goes = true, true
+	if r.life == g.tasks.life && !mutantGangUntold {
+		r.gang.goes = g.tasks.ready(t).Gangs.Launched(t.Now, r.run, &g.tasks.out)
+	}
+	return r.gang.goes
+}
+
+// start has the ranks of a gang begin whose start is committed.
+func (g *Gangs) start(t *local.Turn, run uint64) {
+	if r := g.tasks.runs[g.tasks.serials[run]]; r != nil && r.gang != nil {
+		r.gang.goes = true
+		g.tasks.gangs.Go(t, r.gang.run)
 	}
 }
 
@@ -178,7 +190,7 @@ func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHe
 }
 
 // runs reports whether a task has its slots: a gang gathers them first.
-func (r *Running) runs() bool { return r.gang == nil || r.gang.placed }
+func (r *Running) runs() bool { return r.gang == nil || r.gang.goes }
 
 // of is the gang's part of a task to be started; nil for a task of one process.
 func (g *Gangs) of(s *mtc.Start) *gang {
@@ -206,7 +218,7 @@ func (g *Gangs) Check() {
 		if now, ok := w.serials[r.run]; r.life == w.life && (!ok || now != serial) {
 			panic(fmt.Sprintf("launcher: the gang %d is run %d of the core, which is the serial %d", serial, r.run, now))
 		}
-		if r.gang.run == 0 || r.life != w.life {
+		if _, known := w.core.Look().Started(r.run); r.gang.run == 0 || r.life != w.life || !known {
 			continue
 		}
 		if has, gathers := w.core.Look().HasSlots(r.run); has != r.gang.placed || gathers == r.gang.placed {

@@ -46,7 +46,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		}
 	}
 	for _, r := range w.runs { // in any order: a sum
-		if r.job == id && !r.runs() {
+		if r.job == id && r.gang != nil && !r.gang.placed {
 			if h.Gathers++; h.Lacks == "" {
 				h.Lacks = w.gangs.Lacks(r.gang.run)
 			}

@@ -74,6 +74,8 @@ type gangRuns interface {
 	// start.
 	Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
 	Stop(t *local.Turn, id filch.JobID)
+	// Go has the ranks of a run begin that waits with its slots.
+	Go(t *local.Turn, id filch.JobID)
 	// Lacks says what the run waits for; "" if that is unknown.
 	Lacks(id filch.JobID) string
 }
@@ -327,6 +329,9 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	for i := range o.Starts {
 		w.startTask(t, &o.Starts[i])
 	}
+	for _, run := range o.Goes {
+		w.Gangs.start(t, run)
+	}
 	for _, s := range o.Stops {
 		w.stopTask(t, s.Run)
 	}
@@ -353,7 +358,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.

@@ -71,6 +71,7 @@ var Faults = []Fault{
 	{"gang-goes-on", "launcher/node/tasks", "gangs as tasks", Instance, 60, "gangs"},
 	{"gang-ends-two", "launcher/node/tasks", "gangs as tasks", Instance, 10, "gangs"},
 	{"no-rest", "mtc", "gangs as tasks", Instance, 100, "gangs"},
+	{"gang-early", "mtc", "gangs as tasks", Instance, 60, "gangs"},
 	{"half-gang", "launcher/node/origin", "gangs as tasks", Instance, 30, "gangs"},
 	{"young-first", "slots", "ledger", Instance, 0, ""},
 	{"stale-grant", "stealer", "gather", Instance, 400, ""},
