@@ -224,7 +224,7 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 	}
 	c.failover.onSeen(m.Name)
 	if m.Standing.Answers() {
-		c.failover.onAlive(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
+		c.failover.remains.Forget(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
 	if m.Standing == filch.Up && (!known || old.Standing != filch.Up || gone) {
 		c.thief.onArrival(m.Name)

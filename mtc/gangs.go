@@ -1,10 +1,8 @@
 package mtc
 
 import (
-	"maps"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -44,43 +42,14 @@ type Gangs struct{ core *Core }
 // knows that the ranks are gone: see [Gangs.RanksGone].
 const gangRest = 10 * time.Second
 
-// remainsMax bounds the dead owners that are remembered; a forgotten owner is waited for once
-// more.
-const remainsMax = 256
-
-// remains are the waits for the ranks of dead owners. Until the end of the wait no gang of
-// the owner starts again, and none counts as lost: a job that waits for the end of the gang
-// would begin beside the ranks.
-type remains struct {
-	until map[record.Owner]time.Duration
-	// astray counts the started gangs of dead owners which are lost after the wait, by job
-	// and block.
-	astray map[blockID]astray
-}
-
-type blockID struct {
-	job filch.JobID
-	num int32
-}
-
-type astray struct {
-	from record.Owner
-	n    int64
-}
-
 // waitFor is the end of the wait for the ranks of a dead owner. The first call begins the wait.
 func (f *failover) waitFor(o record.Owner) time.Duration {
-	until, known := f.remains.until[o]
-	if !known {
-		if len(f.remains.until) >= remainsMax {
-			maps.DeleteFunc(f.remains.until, func(_ record.Owner, until time.Duration) bool { return until <= f.now })
-			maps.DeleteFunc(f.remains.astray, func(_ blockID, a astray) bool { return f.remains.until[a.from] <= f.now })
-		}
-		until = f.now + gangRest
-		if mutantNoRest {
-			until = f.now
-		}
-		f.remains.until[o] = until
+	rest := gangRest
+	if mutantNoRest {
+		rest = 0
+	}
+	until, first := f.remains.WaitFor(o, f.now, rest)
+	if first {
 		f.out.Remains = append(f.out.Remains, o)
 	}
 	if until > f.now {
@@ -88,9 +57,6 @@ func (f *failover) waitFor(o record.Owner) time.Duration {
 	}
 	return until
 }
-
-// onAlive takes in that an owner lives after all: its ranks are waited for at its next death.
-func (f *failover) onAlive(o record.Owner) { delete(f.remains.until, o) }
 
 // rest queues a gang of a dead owner whose ranks may run; nobody starts the gang before they
 // are gone.
@@ -105,40 +71,23 @@ func (f *failover) rest(j *job, it queue.Item, from record.Owner) {
 	f.core.waits.at = min(f.core.waits.at, until)
 }
 
-// setAstray counts the started gangs in a block which stay with their dead owner for now.
-func (f *failover) setAstray(j *job, num int32, b *record.Block, from record.Owner) {
-	n := int64(0)
-	for i := range b.Tasks {
-		if t := &b.Tasks[i]; t.State == 0 && t.Started && t.Owner == from {
-			n++
-		}
-	}
-	if n == 0 || !j.spec.Gangs() {
-		delete(f.remains.astray, blockID{j.id, num})
-		return
-	}
-	f.remains.astray[blockID{j.id, num}] = astray{from, n}
-}
-
 // RanksGone takes in that no node has ranks of the gangs of a dead owner.
 func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
 	c := g.core
 	c.enter(now, out)
 	f := &c.failover
-	if _, waits := f.remains.until[o]; !waits {
+	lose, ok := f.remains.End(o, now)
+	if !ok {
 		return
 	}
-	f.remains.until[o] = now
 	for _, j := range c.sortedJobs() {
 		if j.queue.Lift(o) > 0 {
 			c.active(j)
 			c.victim.fresh = true
 		}
 	}
-	for _, a := range f.remains.astray { // any order: whether there is one
-		if a.from == o {
-			f.asked, out.Sweep = true, true
-		}
+	if lose {
+		f.asked, out.Sweep = true, true
 	}
 	c.settle()
 }

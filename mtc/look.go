@@ -1,7 +1,6 @@
 package mtc
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -59,26 +58,15 @@ func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {
 // that are lost afterwards, and the gangs that rest here until then; owners names the dead.
 func (l Look) Remaining(id filch.JobID) (astray, resting int64, owners []record.Owner) {
 	f := &l.core.failover
-	add := func(o record.Owner) {
-		if !slices.Contains(owners, o) {
-			owners = append(owners, o)
-		}
-	}
-	for b, a := range f.remains.astray { // any order: a sum, and sorted below
-		if b.job == id && f.remains.until[a.from]+2*sweepAgain > f.now { // else others looked after them
-			astray += a.n
-			add(a.from)
-		}
-	}
+	astray, owners = f.remains.Astray(id, f.now-2*sweepAgain)
 	if j := l.core.jobs[id]; j != nil {
 		resting = j.queue.Remaining()
 		for i := range j.queue.Resting {
-			if o := j.queue.Resting[i].Behind; o != (record.Owner{}) {
-				add(o)
+			if o := j.queue.Resting[i].Behind; o != (record.Owner{}) && !slices.Contains(owners, o) {
+				owners = append(owners, o)
 			}
 		}
 	}
-	slices.SortFunc(owners, func(a, b record.Owner) int { return cmp.Compare(a.Node, b.Node) })
 	return astray, resting, owners
 }
 

@@ -28,14 +28,14 @@ type failover struct {
 	// unseen are the nodes of owners that this node never saw, each with the start of the
 	// wait.
 	unseen  map[filch.NodeName]time.Duration
-	remains remains
+	remains queue.Remains
 }
 
 func (f *failover) init(c *Core) {
 	f.core, f.turn = c, &c.turn
 	f.at = filch.Never
 	f.unseen = make(map[filch.NodeName]time.Duration)
-	f.remains = remains{until: make(map[record.Owner]time.Duration), astray: make(map[blockID]astray)}
+	f.remains = queue.NewRemains()
 }
 
 const (
@@ -225,7 +225,9 @@ func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
 			return
 		}
 		f.core.recorder.Tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
-		f.setAstray(j, num, p.Block, op.From)
+		if j.spec.Gangs() {
+			f.remains.SetAstray(j.id, num, p.Block, op.From)
+		}
 		f.adoptBlock(j, num, p.Block, p.Taken, op.From)
 		f.core.forget(j)
 	})

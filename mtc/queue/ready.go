@@ -248,30 +248,6 @@ func (q *Ready) Wake(now time.Duration, all bool) (list []Item, next time.Durati
 	return list, next
 }
 
-// Lift makes the tasks ready again that wait for the ranks of a dead owner, and returns
-// their number.
-func (q *Ready) Lift(o record.Owner) (n int) {
-	q.Resting = slices.DeleteFunc(q.Resting, func(d Delayed) bool {
-		if d.Behind != o {
-			return false
-		}
-		q.Shared.Push(d.Item)
-		n++
-		return true
-	})
-	return n
-}
-
-// Remaining counts the resting tasks that wait for ranks.
-func (q *Ready) Remaining() (n int64) {
-	for i := range q.Resting {
-		if q.Resting[i].Behind != (record.Owner{}) {
-			n++
-		}
-	}
-	return n
-}
-
 // Warm makes tasks ready again whose time in cooling is over. Next is when the first of
 // the rest is due.
 func (q *Ready) Warm(now time.Duration) (next time.Duration) {
@@ -304,18 +280,6 @@ func (q *Ready) RestsUntil(index int32) time.Duration {
 		return q.Resting[i].Until
 	}
 	return 0
-}
-
-// RestsBehind is the dead owner whose ranks a task waits for; the zero Owner: none.
-func (q *Ready) RestsBehind(index int32) (o record.Owner) {
-	if i := q.resting(index); i >= 0 {
-		o = q.Resting[i].Behind
-	}
-	return o
-}
-
-func (q *Ready) resting(index int32) int {
-	return slices.IndexFunc(q.Resting, func(d Delayed) bool { return d.Index == index })
 }
 
 // SetAside keeps a task that cannot finish here apart from the tasks that can. The task
