@@ -95,6 +95,7 @@ type Explanation struct {
 	Need   int32       `json:"need"` // ranks
 	Held   int32       `json:"held"` // ranks' room held so far
 	Asked  int32       `json:"asked"`
+	Fills  int32       `json:"fills,omitempty"`   // tasks that run in the held room
 	By     string      `json:"held_by,omitempty"` // as [JobInfo.Held]
 	Phase  string      `json:"phase"`             // local, half, insist, launch, run, end
 	Places []Place     `json:"places,omitempty"`
@@ -185,7 +186,8 @@ type SlotInfo struct {
 	Slots     int32          `json:"slots"`
 	Free      int32          `json:"free"`
 	Held      int32          `json:"held"`
-	Locked    int32          `json:"locked"` // behind the gate of a launch
+	Lent      int32          `json:"lent,omitempty"` // held, and used by tasks until the holder can start
+	Locked    int32          `json:"locked"`         // behind the gate of a launch
 	Running   int32          `json:"running"`
 	Stuck     int32          `json:"stuck"` // out of service: processes cannot be killed
 	MemBytes  int64          `json:"mem_bytes"`

@@ -27,6 +27,7 @@ type (
 		Want        int32
 		Round       uint32
 		Takes       time.Duration // at most, as far as known; 0 if unknown
+		Lends       bool          // tasks may use the held room; otherwise they are recalled
 	}
 
 	// Grant says for how many ranks of a job the sender holds room now. A node sends a
@@ -48,6 +49,12 @@ type (
 		// What another rank lacks although slots are free: GPUs, memory, or a resource;
 		// Holder has most of it.
 		Lacks string
+		// Further ranks that are held, in whose room tasks run; how many tasks, and the job with
+		// most of them.
+		Lent  int32
+		Fills int32
+		Fill  filch.JobID
+		Frees time.Duration // until the missing ranks find room, at the latest; 0 if unknown
 	}
 
 	// Release gives back a lease, or a place on the wait list. A zero Lease means
@@ -226,6 +233,12 @@ type Renewal struct {
 	Attempt filch.Attempt
 	Index   int32 // in Launch.Nodes, -1 for a hold
 	Lease   filch.LeaseID
+	// Of a hold: whether tasks may use the held room, and when the job is expected to start,
+	// from now; 0 if unknown. Without a Round, which orders such words and asks, nothing
+	// changes.
+	Round  uint32
+	Lends  bool
+	Starts time.Duration
 }
 
 // MaxRenewals bounds the leases in one [Renew].

@@ -8,7 +8,7 @@ import (
 
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
-	var used filch.Room
+	var used, lent filch.Room
 	running, pools, gathers := map[*job]int32{}, map[*tokens]int32{}, int32(0)
 	for i := range c.exec.list {
 		if r := &c.exec.list[i]; r.job != nil {
@@ -20,13 +20,20 @@ func (c *Core) Check() {
 			if r.stage == gathering {
 				gathers++
 			}
-			if r.stage != planned && r.gang().Ranks == 0 {
-				panic(fmt.Sprintf("mtc: a task of job %d, which is no gang, is in stage %d", r.job.id, r.stage))
+			gang := r.gang().Ranks > 0
+			if r.stage == borrows {
+				lent = lent.Plus(*r.taskRoom())
+			}
+			if r.stage >= gathering && !gang || r.stage == borrows && (gang || r.job.spec.Once) {
+				panic(fmt.Sprintf("mtc: a task of job %d is in stage %d; a gang: %t", r.job.id, r.stage, gang))
 			}
 		}
 	}
 	if gathers != c.exec.gathers {
 		panic(fmt.Sprintf("mtc: %d gangs gather, %d are counted", gathers, c.exec.gathers))
+	}
+	if lent != c.exec.lent {
+		panic(fmt.Sprintf("mtc: tasks borrow %v, the sum is %v", c.exec.lent, lent))
 	}
 	if used != c.exec.used {
 		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))

@@ -37,6 +37,7 @@ type Config struct {
 type Core struct {
 	turn
 	Gangs    Gangs
+	Fills    Fills
 	cfg      Config
 	self     record.Owner
 	jobs     map[filch.JobID]*job
@@ -72,7 +73,7 @@ func New(cfg Config) *Core {
 	c.commits.init(c)
 	c.caps.init(c)
 	c.exec.init(c)
-	c.Gangs.core = c
+	c.Gangs.core, c.Fills.core = c, c
 	c.recorder = ends.New(node{c})
 	c.failover.init(c)
 	c.victim.init(c)

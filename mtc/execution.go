@@ -51,6 +51,9 @@ type execution struct {
 	gen        uint32
 	gathers    int32 // gangs that gather slots of several nodes
 	stuck      stuck
+	gap        policy.Gap
+	lent       filch.Room // of the tasks that run in the gap
+	filling    bool       // tasks are sought for the gap, not for the room of tasks
 	health     policy.Health
 }
 
@@ -59,10 +62,7 @@ func (r *run) room() *filch.Room {
 	if r.stage != planned {
 		return &filch.Room{}
 	}
-	if mutantOneRoom {
-		return &r.job.spec.Each
-	}
-	return r.job.spec.Room(int(r.item.Need) - 1)
+	return r.taskRoom()
 }
 
 // gang is the size of a task that is a gang.
@@ -137,6 +137,7 @@ func (e *execution) fill() {
 		}
 	}
 	e.onFilled()
+	e.fillGap(&gate)
 	e.commitStarts(&gate)
 }
 
@@ -210,7 +211,7 @@ func (e *execution) gate(r *run, id uint64, g *gate) {
 	}
 	b := &g.blocks[i]
 	op := record.BlockOp{Kind: record.BlockStart, Off: uint8(it.Index % record.BlockSize), Once: j.spec.Once}
-	op.Attempt, op.Hop, op.Owner, op.Crashes = it.Attempt, it.Hop, e.core.self, it.Crashes
+	op.Attempt, op.Hop, op.Owner, op.Crashes, op.Recalls = it.Attempt, it.Hop, e.core.self, it.Crashes, it.Recalls
 	b.ops, b.runs = append(b.ops, op), append(b.runs, id)
 }
 
@@ -260,6 +261,7 @@ func (e *execution) launch(id uint64) {
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
 		Nth: record.Starts(r.item.Attempt, r.item.Maybe), Spec: j.spec, Need: max(r.item.Need-1, 0), Payload: r.payload, Inputs: r.item.Inputs,
+		Borrows: r.stage == borrows,
 	})
 }
 
@@ -310,9 +312,11 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	if e.State == filch.OK {
 		c.learn(j, took)
 	}
-	c.exec.failing(j, e.State)
-	c.exec.judge(j, it.Index, &e)
-	tries := int32(it.Attempt) - 1 - int32(it.Crashes)
+	if !e.Recalled {
+		c.exec.failing(j, e.State)
+		c.exec.judge(j, it.Index, &e)
+	}
+	tries := int32(it.Attempt) - 1 - int32(it.Crashes) - int32(it.Recalls)
 	ended := j.void == filch.Cancelled || j.cancelled(it.Index)
 	wait, again := time.Duration(0), false
 	if e.State != filch.OK {
@@ -324,6 +328,9 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		e.State = filch.Cancelled
 	case e.State != filch.OK && j.void != 0 && !r.may:
 		e.State = j.void
+	case e.Recalled && !j.spec.Once && !mutantRecallTries:
+		wait, retried = 0, j.void == 0
+		it.Recalls += min(1, 255-it.Recalls)
 	case e.Gone: // as if the task's node had crashed
 		it.Crashes += min(1, 255-it.Crashes)
 		if wait, retried = 0, j.void == 0 && !j.spec.Once && it.Crashes < j.spec.Crashes(); !retried {
@@ -354,55 +361,4 @@ func next(it queue.Item) queue.Item {
 	it.Attempt++
 	it.Hop, it.Tracked = 0, true
 	return it
-}
-
-// again queues a failed task for another try. After delay other nodes may have the task,
-// and this node coolTime later.
-func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
-	it = next(it)
-	j.queue.Hold(&it)
-	if delay > 0 && !e.core.drain.on {
-		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})
-		e.core.waits.at = min(e.core.waits.at, e.now+delay)
-		e.core.active(j)
-		return
-	}
-	e.cool(j, it)
-}
-
-// cool queues a task for thieves, and after coolTime for this node.
-func (e *execution) cool(j *job, it queue.Item) {
-	wait := coolTime
-	if e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
-		wait = 0
-	}
-	j.queue.Cooling = append(j.queue.Cooling, queue.Delayed{Item: it, Until: e.now + wait})
-	e.core.waits.at = min(e.core.waits.at, e.now+wait)
-	e.core.active(j)
-	if wait == 0 {
-		e.warm()
-	}
-}
-
-// wake lets tasks cool whose delay is over; with all, the other delayed tasks too.
-func (e *execution) wake(all bool) (next time.Duration) {
-	next = filch.Never
-	for _, j := range e.core.order {
-		list, at := j.queue.Wake(e.now, all)
-		next = min(next, at)
-		for _, it := range list {
-			e.cool(j, it)
-			e.core.victim.fresh = true
-		}
-	}
-	return next
-}
-
-// warm makes tasks ready again whose time in cooling is over.
-func (e *execution) warm() (next time.Duration) {
-	next = filch.Never
-	for _, j := range e.core.order {
-		next = min(next, j.queue.Warm(e.now))
-	}
-	return next
 }

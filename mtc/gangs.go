@@ -16,6 +16,7 @@ type stage uint8
 
 const (
 	planned   stage = iota // has room of this node's tasks: a task, or a gang that fits here
+	borrows                // a task in the room of slots held for a gang: see [Fills]
 	gathering              // a gang that gathers slots of several nodes
 	launched               // a gang that has its slots
 )
@@ -138,15 +139,21 @@ func (e *execution) placeGang(j *job) (stage, got) {
 
 // onPlaced takes in that a gang has begun.
 func (e *execution) onPlaced(r *run) {
-	if r.job.gatherAt = 0; r.stage == gathering {
+	switch r.job.gatherAt = 0; r.stage {
+	case gathering:
 		e.gathers++
+	case borrows:
+		e.lent.Add(r.taskRoom())
 	}
 }
 
 // leave takes in that a run is over.
 func (e *execution) leave(r *run) {
-	if r.stage == gathering {
+	switch r.stage {
+	case gathering:
 		e.gathers--
+	case borrows:
+		e.lent.Sub(r.taskRoom())
 	}
 }
 

@@ -26,5 +26,7 @@ const (
 	mutantTakesAll    = false
 	mutantNoRest      = false
 	mutantGangEarly   = false
+	mutantRecallTries = false
+	mutantFillOnce    = false
 	mutantCancelLate  = false
 )

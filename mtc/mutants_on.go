@@ -35,6 +35,8 @@ var (
 	mutantTakesAll    bool // a node starts tasks that may run on other nodes only
 	mutantNoRest      bool // gangs of a dead owner go on, or are lost, beside their ranks
 	mutantGangEarly   bool // ranks of a gang begin before its start is committed
+	mutantRecallTries bool // a task that was stopped for a gang counts as failed
+	mutantFillOnce    bool // a task with Once runs in slots held for a gang
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 )
 
@@ -53,9 +55,10 @@ func Plant(name string) bool {
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
-		"no-rest":    &mutantNoRest,
-		"gang-early": &mutantGangEarly,
-		"takes-all":  &mutantTakesAll, "one-room": &mutantOneRoom,
+		"no-rest":      &mutantNoRest,
+		"gang-early":   &mutantGangEarly,
+		"recall-tries": &mutantRecallTries, "fill-once": &mutantFillOnce,
+		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
 	} {
 		*p = n == name
 		known = known || *p

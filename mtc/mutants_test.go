@@ -40,6 +40,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
 		{"mute-orders", "TestLostOrderComesBack"},
 		{"cancel-late", "TestCancelOfWaitingTasks"},
+		{"recall-tries", "TestRecalledTaskIsNotCounted"},
 		{"takes-all", "TestTasksOfOneJobRunOnNodesOfTheirKind"},
 		{"one-room", "TestTasksTakeTheirOwnRoom"},
 		{"no-rest", "TestGangOfADeadOwnerIsLostAfterItsRanks"},

@@ -255,7 +255,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		if t.State != 0 || t.Owner != f.core.self || t.Started {
 			continue
 		}
-		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe}
+		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Recalls: t.Recalls, Tracked: true, Maybe: t.Maybe}
 		queued++
 		if j.leader != nil && j.leader.tracker != nil {
 			it.Inputs, it.Level = j.leader.tracker.Inputs(i), j.leader.plan.Level(i)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // retries reports whether a failed task may be tried again after so many tries, and the
@@ -69,4 +70,55 @@ func (e *execution) judge(j *job, index int32, end *End) {
 	}
 	e.health.Worked()
 	e.out.Bad = policy.BadText(n, j.id, index, end.Code, !end.Ours)
+}
+
+// again queues a failed task for another try. After delay other nodes may have the task,
+// and this node coolTime later.
+func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
+	it = next(it)
+	j.queue.Hold(&it)
+	if delay > 0 && !e.core.drain.on {
+		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})
+		e.core.waits.at = min(e.core.waits.at, e.now+delay)
+		e.core.active(j)
+		return
+	}
+	e.cool(j, it)
+}
+
+// cool queues a task for thieves, and after coolTime for this node.
+func (e *execution) cool(j *job, it queue.Item) {
+	wait := coolTime
+	if e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
+		wait = 0
+	}
+	j.queue.Cooling = append(j.queue.Cooling, queue.Delayed{Item: it, Until: e.now + wait})
+	e.core.waits.at = min(e.core.waits.at, e.now+wait)
+	e.core.active(j)
+	if wait == 0 {
+		e.warm()
+	}
+}
+
+// wake lets tasks cool whose delay is over; with all, the other delayed tasks too.
+func (e *execution) wake(all bool) (next time.Duration) {
+	next = filch.Never
+	for _, j := range e.core.order {
+		list, at := j.queue.Wake(e.now, all)
+		next = min(next, at)
+		for _, it := range list {
+			e.cool(j, it)
+			e.core.victim.fresh = true
+		}
+	}
+	return next
+}
+
+// warm makes tasks ready again whose time in cooling is over.
+func (e *execution) warm() (next time.Duration) {
+	next = filch.Never
+	for _, j := range e.core.order {
+		next = min(next, j.queue.Warm(e.now))
+	}
+	return next
 }

@@ -424,7 +424,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 // tookTask queues a single task that is ours now.
 func (t *thief) tookTask(j *job, task *message.TaskItem) {
 	it := queue.Item{
-		Index: task.Index, Attempt: task.Attempt, Hop: task.Hop + 1, Crashes: task.Crashes, Tracked: true, Maybe: task.Maybe, Need: task.Need,
+		Index: task.Index, Attempt: task.Attempt, Hop: task.Hop + 1, Crashes: task.Crashes, Recalls: task.Recalls, Tracked: true, Maybe: task.Maybe, Need: task.Need,
 		Level: task.Level, Bytes: task.Bytes, Inputs: task.Inputs,
 	}
 	if j.queue.Holds(&it) {

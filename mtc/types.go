@@ -45,6 +45,9 @@ type End struct {
 	Gone  bool         // the end is unknown: the process that ran the task has crashed
 	Usage *filch.Usage // nil: not known
 	Ours  bool         // the task could not be run: the command is not at fault
+	// Recalled: the task was stopped for a gang, or found no room in the slots held for the
+	// gang. The start does not count.
+	Recalled bool
 }
 
 // Start asks the caller to start a task.
@@ -60,6 +63,7 @@ type Start struct {
 	Need    int32 // number of the task's need, as in [record.Spec.Need]
 	Payload []byte
 	Inputs  []policy.Input // of a workflow's task: where the task's parents ran
+	Borrows bool           // the room is that of slots held for a gang: see [Fills]
 }
 
 // Room is what the task takes.

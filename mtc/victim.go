@@ -275,7 +275,7 @@ func (x *xfer) addRange(j *job, s policy.Range) {
 func (x *xfer) addTask(j *job, it queue.Item, dedicated bool) {
 	x.items = append(x.items, frozen{job: j, item: it, dedicated: dedicated})
 	x.offer.Tasks = append(x.offer.Tasks, message.TaskItem{
-		Job: j.id, Index: it.Index, Attempt: it.Attempt, Hop: it.Hop, Crashes: it.Crashes, Maybe: it.Maybe, Need: it.Need, Dedicated: dedicated,
+		Job: j.id, Index: it.Index, Attempt: it.Attempt, Hop: it.Hop, Crashes: it.Crashes, Recalls: it.Recalls, Maybe: it.Maybe, Need: it.Need, Dedicated: dedicated,
 		Level: it.Level, Bytes: it.Bytes, Inputs: it.Inputs,
 	})
 }

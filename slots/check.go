@@ -16,6 +16,7 @@ func (l *Ledger) Check() {
 	}
 	seen := l.free.clone()
 	seen.plus(&l.tasks.used)
+	l.Backfill.check()
 	for _, c := range l.tasks.lent {
 		c.checkSubs()
 	}

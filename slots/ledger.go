@@ -43,11 +43,12 @@ type Ask struct {
 	Origin      filch.NodeName
 	Incarnation uint64 // of the origin
 	Base, Each  filch.Room
-	Exclusive   bool  // all of the node or nothing
-	Task        bool  // a task that is a gang: takes the room of tasks, too
-	Wait        bool  // wait for the missing ranks, wound younger holds
-	Ends        bool  // known to end before the node does; see [Ledger.NearsEnd]
-	Want        int32 // ranks in all
+	Exclusive   bool          // all of the node or nothing
+	Task        bool          // a task that is a gang: takes the room of tasks, too
+	Wait        bool          // wait for the missing ranks, wound younger holds
+	Ends        bool          // known to end before the node does; see [Ledger.NearsEnd]
+	Takes       time.Duration // at most, once launched; 0: not known
+	Want        int32         // ranks in all
 	Round       uint32
 }
 
@@ -58,7 +59,8 @@ type Status struct {
 	Origin  filch.NodeName
 	Lease   filch.LeaseID // Serial 0: there is no claim
 	State   State
-	Held    int32 // ranks
+	Held    int32 // ranks that can be launched
+	Lent    int32 // further ranks that are held, in whose room tasks run; see [Backfill]
 	Version uint64
 	Round   uint32
 	Waiting bool
@@ -91,12 +93,17 @@ type claim struct {
 	since   time.Duration // when the claim came onto the wait list
 	told    bool          // in changed
 	queued  bool          // in wait
-	parent  *claim        // of a step's claim
+	got     time.Duration // when a hold got its first slot
+	ends    time.Duration // of a launched claim, at the latest; 0: not known
+	lends   lending
+	fills   []*fill
+	parent  *claim // of a step's claim
 	subs    []*claim
 }
 
 // Ledger is a node's slots. The zero Ledger is not usable; see [New].
 type Ledger struct {
+	Backfill    Backfill
 	capacity    Capacity
 	incarnation uint64
 	free        share
@@ -123,11 +130,13 @@ func (c closing) drained() bool { return c.draining && !c.ending }
 
 // New makes the ledger of a node; incarnation is the launcher's.
 func New(c Capacity, incarnation uint64) *Ledger {
-	return &Ledger{
+	l := &Ledger{
 		capacity: c, incarnation: incarnation,
 		free:   share{c.Total(), full(c.Slots), wholeDevices(len(c.GPUs))},
 		claims: make(map[Key]*claim),
 	}
+	l.Backfill.ledger = l
+	return l
 }
 
 // Total is all the room of the node.
@@ -151,8 +160,9 @@ func (l *Ledger) Status(k Key) Status {
 }
 
 func (l *Ledger) status(c *claim) Status {
+	firm := c.firm()
 	return Status{
-		Key: c.ask.Key, Origin: c.ask.Origin, Lease: c.lease, State: c.state, Held: c.held,
+		Key: c.ask.Key, Origin: c.ask.Origin, Lease: c.lease, State: c.state, Held: firm, Lent: c.held - firm,
 		Version: c.version, Round: c.ask.Round, Waiting: c.queued, Refused: l.closing.refuses(c.ask) && c.held == 0,
 	}
 }

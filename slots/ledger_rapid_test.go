@@ -24,6 +24,9 @@ type model struct {
 	tasks    []*taskModel
 	steps    []stepModel // of tasks, also of those that have ended
 	step     filch.JobID // the last of them
+	fills    uint64      // the last task that was let through
+	id       map[*taskModel]uint64
+	called   map[uint64]bool
 }
 
 type taskModel struct {
@@ -45,14 +48,14 @@ func TestLedgerAgainstModel(t *testing.T) {
 		m := &model{
 			total: rapid.Int32Range(1, 12).Draw(t, "slots"),
 			each:  map[filch.JobID]int32{}, leases: map[filch.JobID]filch.LeaseID{},
-			versions: map[filch.JobID]uint64{}, running: map[filch.JobID]int32{}, rounds: map[filch.JobID]uint32{},
+			versions: map[filch.JobID]uint64{}, running: map[filch.JobID]int32{}, id: map[*taskModel]uint64{}, called: map[uint64]bool{}, rounds: map[filch.JobID]uint32{},
 		}
 		m.ledger = New(cpus(m.total), 1)
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": m.ask, "lock": m.lock, "run": m.run, "release": m.release,
 			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take,
 			"task": m.task, "task-end": m.taskEnd, "tasks-wait": m.tasksWait,
-			"task-step": m.taskStep, "task-step-end": m.taskStepEnd, "": m.check,
+			"permit": m.permit, "fill": m.fill, "task-step": m.taskStep, "task-step-end": m.taskStepEnd, "": m.check,
 		})
 	})
 }
@@ -140,7 +143,9 @@ func (m *model) task(t *rapid.T) {
 	n, ok := m.ledger.TakeTask(m.now, each)
 	held := filch.Room{}
 	for _, o := range m.tasks {
-		held = held.Plus(o.Room())
+		if !o.Borrowed() {
+			held = held.Plus(o.Room())
+		}
 	}
 	// Shares may leave each GPU with too little for the task, although the sum suffices.
 	if fits := room.Minus(held).Fits(filch.Room{}, each) >= 1; ok && !fits || !ok && fits && each.GPUs == 0 {
@@ -151,6 +156,57 @@ func (m *model) task(t *rapid.T) {
 			t.Fatalf("took slots %v for a task of %d", n.Slots(), each.Slots)
 		}
 		m.tasks = append(m.tasks, &taskModel{TaskLoan: n})
+	}
+	m.changed(t)
+}
+
+// permit has an origin let tasks use its hold, or want the hold back.
+func (m *model) permit(t *rapid.T) {
+	job, on := m.job(t), rapid.Bool().Draw(t, "on")
+	m.rounds[job]++
+	m.ledger.Backfill.Permit(m.now, Key{Job: job, Attempt: 1}, m.leases[job], m.rounds[job], on, m.now+time.Second)
+	m.recalled(t)
+	if s := m.ledger.Status(Key{Job: job, Attempt: 1}); !on && s.Lent > 0 {
+		for _, n := range m.tasks {
+			if m.id[n] != 0 && m.holds(job, m.id[n]) && !n.Recalled() {
+				t.Fatalf("task %d in the hold of job %d was not recalled", m.id[n], job)
+			}
+		}
+	}
+}
+
+func (m *model) holds(job filch.JobID, id uint64) (is bool) {
+	m.ledger.Backfill.Fills(Key{Job: job, Attempt: 1}, func(o uint64) { is = is || o == id })
+	return is
+}
+
+// recalled looks that each recalled task runs, and was recalled once.
+func (m *model) recalled(t *rapid.T) {
+	for _, id := range m.ledger.Backfill.Recalled(nil) {
+		if m.called[id] {
+			t.Fatalf("task %d was recalled twice", id)
+		}
+		m.called[id] = true
+	}
+}
+
+// fill lets a task through, if a hold has room.
+func (m *model) fill(t *rapid.T) {
+	each := filch.Room{Slots: rapid.Int32Range(1, 3).Draw(t, "slots of a task")}
+	gap := m.ledger.Backfill.Gap().Room
+	for _, n := range m.tasks {
+		if n.Borrowed() {
+			gap = gap.Minus(n.Room())
+		}
+	}
+	m.fills++
+	n, ok := m.ledger.Backfill.Take(m.now, m.fills, each)
+	if ok != (gap.Slots >= each.Slots) {
+		t.Fatalf("a task of %d slots was let through: %t, with room for %+v", each.Slots, ok, gap)
+	}
+	if ok {
+		one := &taskModel{TaskLoan: n}
+		m.tasks, m.id[one] = append(m.tasks, one), m.fills
 	}
 	m.changed(t)
 }
@@ -281,7 +337,7 @@ func (m *model) check(t *rapid.T) {
 	sum := m.ledger.Free().Slots
 	for job := range filch.JobID(7) {
 		s := m.ledger.Status(Key{Job: job, Attempt: 1})
-		sum += s.Held * m.each[job]
+		sum += (s.Held + s.Lent) * m.each[job]
 		if n, runs := m.running[job]; runs != (s.State >= Locked && s.Held > 0) || runs && n != s.Held*m.each[job] {
 			t.Fatalf("job %d: %+v, want %d slots running", job, s, n)
 		}
@@ -289,6 +345,7 @@ func (m *model) check(t *rapid.T) {
 	for _, n := range m.tasks {
 		sum += n.Room().Slots
 	}
+	sum -= m.ledger.Backfill.Slots()
 	for _, s := range m.steps {
 		if s.task == nil {
 			sum += s.slots

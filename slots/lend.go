@@ -85,7 +85,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		}
 		c = l.claim(a)
 	}
-	c.ask.Want, c.ask.Round, c.ask.Wait, c.ask.Ends = a.Want, a.Round, c.ask.Wait || a.Wait, a.Ends
+	c.ask.Want, c.ask.Round, c.ask.Wait, c.ask.Ends, c.ask.Takes = a.Want, a.Round, c.ask.Wait || a.Wait, a.Ends, a.Takes
 	c.heard(now)
 	switch k := min(spare, limit, a.Want-c.held); {
 	case c.ask.Wait && !l.closing.refuses(c.ask):
@@ -113,6 +113,7 @@ func (l *Ledger) Take(now time.Duration, a Ask) (Loan, bool) {
 	l.give(now, c, a.Want)
 	l.capacity.gather(&c.share, &l.free, a.Want)
 	l.reports.remove(c)
+	c.launched(now)
 	c.state = Running
 	if a.Task {
 		l.tasks.since = now
@@ -135,7 +136,7 @@ func (l *Ledger) give(now time.Duration, c *claim, k int32) {
 	}
 	if c.held == 0 {
 		l.holds = append(l.holds, c)
-		c.expires = now + HoldTerm
+		c.expires, c.got = now+HoldTerm, now
 	}
 	if c.state == Waiting {
 		c.state = Held
@@ -166,10 +167,15 @@ func (l *Ledger) strip(c *claim, k int32) {
 	}
 	room := c.ask.Each.Times(k)
 	if k == c.held {
+		l.Backfill.leave(c)
 		room = c.room
 	}
 	c.held -= k
-	c.giveBack(room, c.ask.Each, &l.free)
+	if len(c.fills) > 0 {
+		c.strip(room, &l.free)
+	} else {
+		c.giveBack(room, c.ask.Each, &l.free)
+	}
 	if c.held == 0 {
 		l.holds = slices.DeleteFunc(l.holds, func(x *claim) bool { return x == c })
 		if c.state != Waiting {
@@ -201,6 +207,9 @@ func (l *Ledger) serve(now time.Duration, c *claim) bool {
 	if c.held < c.ask.Want {
 		l.wound(now, c)
 	}
+	if c.held < c.ask.Want {
+		l.Backfill.sweep()
+	}
 	return c.held >= c.ask.Want || c.ask.Exclusive && c.held > 0
 }
 
@@ -230,8 +239,11 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 			break
 		}
 		had := h.held
-		for h.held > 0 && fit() < goal {
+		for h.firm() > 0 && fit() < goal {
 			l.strip(h, 1)
+		}
+		if h.held == had {
+			continue
 		}
 		if mutantForgetWound {
 			if h.held == 0 && !h.queued {
@@ -243,7 +255,15 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 		l.enqueue(now, h)
 		l.reports.touch(now, h)
 	}
-	l.give(now, c, min(goal, fit()))
+	k := min(goal, fit())
+	if k > 0 {
+		l.give(now, c, k)
+	}
+	for _, h := range young {
+		if k < goal { // tasks have the rest
+			l.Backfill.recall(h)
+		}
+	}
 }
 
 // Renew notes the origin's continued interest in a hold; false means there is no

@@ -11,4 +11,6 @@ const (
 	mutantYoungFirst    = false
 	mutantBlindAdopt    = false
 	mutantTasksBlock    = false
+	mutantNoRecall      = false
+	mutantTrustLimits   = false
 )

@@ -10,6 +10,8 @@ var (
 	mutantForgetWound   bool // a wounded job is neither told nor put on the wait list
 	mutantYoungFirst    bool // free room goes to the youngest waiting claim
 	mutantBlindAdopt    bool // an adopted keeper's slots are not booked
+	mutantTrustLimits   bool // tasks that should end before the expected start are not recalled, as limits are right
+	mutantNoRecall      bool // tasks in a hold are never recalled: the oldest job waits for their end
 	mutantTasksBlock    bool // a waiting task keeps room from the gang blocking the task
 	mutantReleaseBySlot bool // a release names a place: a late release hits another job
 )
@@ -23,6 +25,8 @@ func Plant(name string) bool {
 	mutantYoungFirst = name == "young-first"
 	mutantBlindAdopt = name == "blind-adopt"
 	mutantTasksBlock = name == "tasks-block"
+	mutantNoRecall = name == "no-recall"
+	mutantTrustLimits = name == "trust-limits"
 	return name == "" || mutantOversell || mutantLeak || mutantForgetWound || mutantReleaseBySlot ||
-		mutantYoungFirst || mutantBlindAdopt || mutantTasksBlock
+		mutantYoungFirst || mutantBlindAdopt || mutantTasksBlock || mutantNoRecall || mutantTrustLimits
 }

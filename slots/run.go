@@ -15,6 +15,15 @@ func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32
 	if c == nil || c.state != Held || c.held < ranks || ranks <= 0 {
 		return Loan{}, false
 	}
+	if len(c.fills) > 0 {
+		if c.firm() < ranks {
+			l.Backfill.recall(c)
+			return Loan{}, false
+		}
+		l.Backfill.leave(c)
+		l.Backfill.shrink(c)
+	}
+	c.launched(now)
 	c.state = Locked
 	l.wait.remove(c)
 	if !c.ask.Exclusive {
@@ -35,6 +44,13 @@ func (l *Ledger) Run(k Key, lease filch.LeaseID) bool {
 	}
 	c.state = Running
 	return true
+}
+
+// launched notes when the ranks of a claim are over at the latest.
+func (c *claim) launched(now time.Duration) {
+	if c.ask.Takes > 0 {
+		c.ends = now + c.ask.Takes
+	}
 }
 
 func (l *Ledger) loan(c *claim) Loan {
@@ -212,11 +228,11 @@ func (a *Ask) job() filch.JobID {
 	return a.Key.Job
 }
 
-// Holders lists the claims with slots, in the order in which they got the first slot.
+// Holders lists the claims with slots that no task uses, in the order in which they got the first slot.
 func (l *Ledger) Holders() (all []Holder) {
 	for _, c := range l.holds {
-		if c.room.Slots > 0 {
-			all = append(all, Holder{c.ask.job(), c.room.Slots, c.room.Named, c.state})
+		if n := c.room.Slots - c.filled().Slots; n > 0 {
+			all = append(all, Holder{c.ask.job(), n, c.room.Named, c.state})
 		}
 	}
 	return all
@@ -227,7 +243,7 @@ func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 	for _, c := range l.holds {
 		switch c.state {
 		case Held:
-			held += c.room.Slots
+			held += c.room.Slots - c.filled().Slots
 		case Locked:
 			locked += c.room.Slots
 		case Running:

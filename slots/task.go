@@ -29,6 +29,7 @@ func (t *tasks) held() filch.Room { return t.used.room.Minus(t.stuck) }
 type TaskLoan struct {
 	share
 	lent *claim // for the steps of the task; nil before the first step
+	fill *fill  // of a task that was let through; nil: of another
 }
 
 // Room is the amount of a loan.
@@ -48,9 +49,9 @@ func (l *Ledger) TaskGPUs(n TaskLoan) []string {
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
-// have: all free room, unless a gang has the turn.
+// have: all free room, unless a gang has the turn. See [Backfill] for further room.
 func (l *Ledger) TaskRoom() filch.Room {
-	room := l.tasks.held()
+	room := l.Backfill.others()
 	if l.closing.drained() || l.closing.shut {
 		return room
 	}
@@ -97,7 +98,7 @@ func (l *Ledger) open(c *claim) filch.Room {
 // draining node gives the room, too: the starter of tasks keeps to
 // [Ledger.TaskRoom], but the start of some tasks was recorded before the drain.
 func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
-	room, held := l.TaskRoom(), l.tasks.held()
+	room, held := l.TaskRoom(), l.Backfill.others()
 	if room.Sub(&held); l.closing.drained() && !l.closing.shut {
 		room = l.free.room
 	}
@@ -116,7 +117,7 @@ func (l *Ledger) TakeTask(now time.Duration, each filch.Room) (TaskLoan, bool) {
 // asTask reports whether a gang that is a task may take the room of tasks, as tasks have
 // the turn, and finds enough.
 func (a *Ask) asTask(l *Ledger) bool {
-	room, held := l.TaskRoom(), l.tasks.held()
+	room, held := l.TaskRoom(), l.Backfill.others()
 	room.Sub(&held)
 	return a.Task && !a.Exclusive && !l.closing.refuses(*a) && !l.closing.shut && room.Fits(a.Base, a.Each) >= a.Want && fitsGPUs(l.free.gpus, nil, *a) >= a.Want
 }
@@ -125,8 +126,14 @@ func (a *Ask) asTask(l *Ledger) bool {
 // room for good; a running step of the task keeps the step's room until the step
 // ends.
 func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
+	if n.fill != nil && l.Backfill.end(now, &n, left) {
+		l.tasks.lent = slices.DeleteFunc(l.tasks.lent, func(o *claim) bool { return o == n.lent })
+		l.pump(now)
+		return
+	}
 	if left {
 		l.tasks.stuck = l.tasks.stuck.Plus(n.room)
+		l.pump(now) // a hold may have lost parts of ranks with the room
 		return
 	}
 	l.tasks.used.minus(&n.share)

@@ -39,6 +39,7 @@ type Ask struct {
 	Half  bool
 	Wait  bool
 	Round uint32
+	Lends bool // tasks may use the held room, as before
 }
 
 // Back is room to give back: a lease, or with a zero lease everything asked for up
@@ -53,6 +54,7 @@ type Back struct {
 type Moves struct {
 	Asks  []Ask
 	Backs []Back
+	Words []Word
 }
 
 // Grant is a victim's report of the room held for the job; of two, the later
@@ -69,6 +71,10 @@ type Grant struct {
 	Holder  filch.JobID
 	Holds   int32
 	Lacks   string
+	Lent    int32         // further ranks held, in whose room tasks run
+	Fill    filch.JobID   // the job with most of these tasks
+	Fills   int32         // their number
+	Frees   time.Duration // from now until the missing ranks find room, at the latest; 0: not known
 }
 
 // cell is one candidate.
@@ -82,6 +88,9 @@ type cell struct {
 	again   time.Duration
 	tries   uint8
 	last    Grant
+	lends   bool          // tasks may use the room held there
+	recalls bool          // they may no more, and the lender has not said that it knows
+	frees   time.Duration // when the missing ranks find room; 0: not known
 }
 
 // Gather collects slots for one job. Gather asks the origin's own node, then
@@ -104,11 +113,12 @@ type Gather struct {
 	next    time.Duration // the circle's end, or the next try
 	poll    time.Duration
 	again   time.Duration // no cell is due earlier
+	lendAt  time.Duration // when held room is lent; Never: it is, or the gather does not insist
 }
 
 // NewGather makes a Gather for a job submitted on self.
 func NewGather(need Need, m *filch.Members, self filch.NodeName, p Policy, seed uint64) *Gather {
-	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never}
+	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never, lendAt: filch.Never}
 	if p.PollMin <= 0 {
 		g.policy.PollMin = time.Millisecond
 	}
@@ -187,7 +197,7 @@ func (g *Gather) ask(now time.Duration, i int, want int32, half, wait bool, out 
 	}
 	c.again = now + min(askAgain<<min(c.tries, 8), askAgainMax)
 	g.again = min(g.again, c.again)
-	out.Asks = append(out.Asks, Ask{To: g.name(i), Want: want, Half: half, Wait: wait, Round: c.asked})
+	out.Asks = append(out.Asks, Ask{To: g.name(i), Want: want, Half: half, Wait: wait, Round: c.asked, Lends: c.lends})
 }
 
 // missing is the number of ranks for which no room is held.
@@ -251,7 +261,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 
 // insist asks every node for all usable room, and to wait.
 func (g *Gather) insist(now time.Duration, out *Moves) {
-	g.stage, g.next = Insist, filch.Never
+	g.stage, g.next, g.lendAt = Insist, filch.Never, now+lendAfter
 	g.round++
 	for i := range g.cells {
 		g.insistOn(now, i, out)
@@ -260,7 +270,7 @@ func (g *Gather) insist(now time.Duration, out *Moves) {
 
 func (g *Gather) insistOn(now time.Duration, i int, out *Moves) {
 	c := &g.cells[i]
-	if g.members.At(c.member).Standing != filch.Up || c.last.Held >= c.limit {
+	if g.members.At(c.member).Standing != filch.Up || c.ranks() >= c.limit {
 		return
 	}
 	c.tries = 0
@@ -283,7 +293,7 @@ func (g *Gather) tryAll(now time.Duration, out *Moves) {
 			}
 			out.Backs = append(out.Backs, Back{To: g.name(i), Lease: c.last.Lease, Round: c.asked})
 			g.count(c, -1)
-			c.last.Held = 0
+			c.last.Held, c.last.Lent = 0, 0
 			g.count(c, 1)
 		}
 		return
@@ -305,7 +315,7 @@ func (g *Gather) tryAll(now time.Duration, out *Moves) {
 // count adds the ranks held at c to the sum, or subtracts them.
 func (g *Gather) count(c *cell, sign int64) {
 	if g.usable(c) {
-		g.sum += sign * int64(min(c.last.Held, c.limit))
+		g.sum += sign * int64(c.ranks())
 	}
 }
 
@@ -326,17 +336,21 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 	}
 	c := &g.cells[g.where[m]-1]
 	news = newer(n, c.last)
-	if news || mutantStaleGrant {
+	// The lender lends without a new version: it does not ask whether each task may start.
+	if news || mutantStaleGrant || n.Lease == c.last.Lease && n.Version == c.last.Version {
 		g.count(c, -1)
 		c.last = n
 		g.count(c, 1)
+		if c.frees = 0; n.Frees > 0 {
+			c.frees = now + n.Frees
+		}
 	}
 	if n.Round >= c.asked {
-		c.tries = 0
+		c.tries, c.recalls = 0, false
 		c.again = filch.Never
 		g.close(c)
 	}
-	if g.stage == Insist && c.again == filch.Never && !c.last.Waiting && c.last.Held < c.want {
+	if g.stage == Insist && c.again == filch.Never && !c.last.Waiting && c.ranks() < c.want {
 		c.again = now + askAgainMax // dropped from the list: a lapse, a drain, a full list
 		if c.last.Refused {
 			c.again = now + refusedAgain
@@ -349,6 +363,7 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 		g.reach = len(g.cells)
 	}
 	g.step(now, out)
+	g.recall(now, out)
 	return news
 }
 
@@ -373,11 +388,12 @@ func (g *Gather) Changed(now time.Duration, i int32, old filch.Member, known boo
 	k := int(g.where[i]) - 1
 	c, p := &g.cells[k], g.members.At(i)
 	if old.Standing.Answers() {
-		g.sum -= int64(min(c.last.Held, c.limit))
+		g.sum -= int64(c.ranks())
 	}
 	if p.Standing >= filch.Dead || p.Incarnation != old.Incarnation {
 		c.limit = g.need.limit(p.Total) // the node may have come back with more, or less
 		c.last = Grant{Lease: filch.LeaseID{Incarnation: p.Incarnation}}
+		c.lends, c.recalls, c.frees = false, false, 0
 		g.close(c)
 		c.again = filch.Never
 	}
@@ -393,6 +409,7 @@ func (g *Gather) Changed(now time.Duration, i int32, old filch.Member, known boo
 		g.insistOn(now, k, out)
 	}
 	g.step(now, out)
+	g.recall(now, out)
 }
 
 // Tick repeats unanswered asks and ends circles after their time.
@@ -404,6 +421,7 @@ func (g *Gather) Tick(now time.Duration, out *Moves) {
 			g.again = min(g.again, g.cells[i].again)
 		}
 	}
+	g.lend(now, out)
 	if g.next > now || g.stage == Insist {
 		return
 	}
@@ -421,7 +439,7 @@ func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 		return
 	}
 	c.again = filch.Never
-	if c.last.Held >= c.want || g.members.At(c.member).Standing != filch.Up {
+	if c.ranks() >= c.want && !c.recalls || g.members.At(c.member).Standing != filch.Up {
 		return
 	}
 	half := !c.insists && (g.policy.Kind == ReleaseAll || g.name(i) != g.self)
@@ -440,7 +458,7 @@ func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 // Deadline is when [Gather.Tick] is due.
 func (g *Gather) Deadline() time.Duration {
 	if g.stage == Insist {
-		return g.again
+		return min(g.again, g.lendAt)
 	}
 	return min(g.next, g.again)
 }

@@ -229,6 +229,12 @@ func TestUnansweredAsksAreRepeatedUnderTheSameRound(t *testing.T) {
 	s.silent["n2"] = false
 	var moves Moves
 	g.Granted(3*time.Second, "n2", Grant{Lease: filch.LeaseID{Incarnation: 1, Serial: 1}, Held: 4, Version: 100, Round: last.Round + 1}, &moves)
+	// Meanwhile tasks may use the slots of n1, and n1 hears that they may no more.
+	if len(moves.Asks) != 1 || moves.Asks[0].To != "n1" || moves.Asks[0].Lends {
+		t.Errorf("asked %+v, want the slots of n1", moves.Asks)
+	}
+	g.Granted(3*time.Second, "n1", Grant{Lease: filch.LeaseID{Incarnation: 1, Serial: 1}, Held: 4, Version: 101, Round: moves.Asks[0].Round}, &moves)
+	moves = Moves{}
 	if _, ok := g.Ready(); !ok {
 		t.Error("not ready with all eight")
 	}

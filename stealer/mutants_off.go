@@ -6,4 +6,5 @@ package stealer
 const (
 	mutantStaleGrant = false
 	mutantLendAll    = false
+	mutantLateRecall = false
 )

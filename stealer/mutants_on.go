@@ -6,6 +6,7 @@ package stealer
 // under the build tag mutants.
 var (
 	mutantStaleGrant bool // a late grant counts as news
+	mutantLateRecall bool // lent room is never asked back
 	mutantLendAll    bool // all free room is lent, not half
 )
 
@@ -13,5 +14,6 @@ var (
 func Plant(name string) bool {
 	mutantStaleGrant = name == "stale-grant"
 	mutantLendAll = name == "lend-all"
-	return name == "" || mutantStaleGrant || mutantLendAll
+	mutantLateRecall = name == "late-recall"
+	return name == "" || mutantStaleGrant || mutantLendAll || mutantLateRecall
 }

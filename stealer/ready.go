@@ -12,13 +12,7 @@ func (g *Gather) Ready() ([]Share, bool) {
 	if g.sum < int64(g.need.Ranks) {
 		return nil, false
 	}
-	offers := make([]Offer, 0, 8)
-	for i := range g.cells {
-		if c := &g.cells[i]; c.last.Held > 0 && g.usable(c) {
-			offers = append(offers, Offer{Node: g.name(i), Lease: c.last.Lease, Ranks: min(c.last.Held, c.limit), Word: c.last.Version})
-		}
-	}
-	chosen, ok := g.need.Choose(offers, g.self)
+	chosen, ok := g.need.Choose(g.offers((*cell).launchable), g.self)
 	if !ok {
 		return nil, false
 	}
@@ -38,7 +32,7 @@ func (g *Gather) Rest(used []Share) []Back {
 		if c.asked == 0 || in[g.name(i)] || g.members.At(c.member).Standing >= filch.Dead {
 			continue
 		}
-		if c.open || c.last.Held > 0 || c.last.Waiting {
+		if c.open || c.last.Held+c.last.Lent > 0 || c.last.Waiting {
 			out = append(out, Back{To: g.name(i), Round: c.asked})
 		}
 	}
@@ -71,6 +65,9 @@ type Seat struct {
 	Last  Grant
 }
 
+// Full reports whether all usable room of the candidate is held.
+func (s *Seat) Full() bool { return s.Last.Held+s.Last.Lent >= s.Limit }
+
 // Seats lists up to k of the candidates already asked, in the order of asking: the
 // own node first, then the circles.
 func (g *Gather) Seats(k int) []Seat {
@@ -99,7 +96,7 @@ func (g *Gather) Refresh(now time.Duration, k int, out *Moves) {
 		if k == 0 {
 			return
 		}
-		if c.last.Held < c.limit && g.members.At(c.member).Standing == filch.Up {
+		if c.ranks() < c.limit && g.members.At(c.member).Standing == filch.Up {
 			g.ask(now, i, c.limit, false, true, out)
 			k--
 		}

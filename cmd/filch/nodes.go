@@ -37,9 +37,10 @@ its state:
   left      has left the instance
 
 * marks the node that answered. HELD BY names the jobs that have slots of the node, most
-slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed. GPUS, whole and
-free of all, LABELS and RESOURCES, free of all, appear when a node has some: filch up
---label, --resource.
+slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed, and lent are
+slots that tasks use until a job that waits for more slots can start. GPUS, whole and free of
+all, LABELS and RESOURCES, free of all, appear when a node has some: filch up --label,
+--resource.
 
 --topology lists the sockets and NUMA nodes of each node instead, with the CPUs of their
 slots: 0,4 is a slot with the hardware threads 0 and 4.`,
@@ -135,7 +136,8 @@ func gpuCell(n *wire.NodeInfo) string {
 // heldByMax bounds the jobs in a cell.
 const heldByMax = 3
 
-// heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks.
+// heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks, and how many slots
+// tasks use until their holder can start.
 func heldBy(n *wire.NodeInfo) string {
 	list := slices.Clone(n.Holders)
 	slices.SortStableFunc(list, func(a, b launcher.Holder) int { return cmp.Compare(b.Slots, a.Slots) })
@@ -145,6 +147,9 @@ func heldBy(n *wire.NodeInfo) string {
 	}
 	if more := len(list) - heldByMax; more > 0 {
 		words = append(words, fmt.Sprintf("+%d", more))
+	}
+	if n.Lent > 0 {
+		words = append(words, fmt.Sprintf("lent:%d", n.Lent))
 	}
 	if n.Stuck > 0 {
 		words = append(words, fmt.Sprintf("stuck:%d", n.Stuck))

@@ -39,7 +39,7 @@ func New(cfg Config, store records.Store) *Node {
 	m := records.New(s, store)
 	n := &Node{self: s, Records: m, Ranks: ranks.New(s, m), Tasks: tasks.New(s, m)}
 	n.Origin = origin.New(s, m, n.Ranks, n.Tasks, n.Tasks.Gangs)
-	n.Ranks.Serve(n.Tasks)
+	n.Ranks.Serve(n.Tasks, n.Tasks.Fills)
 	n.Tasks.Serve(n.Ranks, n.Origin, n.Origin.Gangs, &n.Ranks.Remains)
 	m.Serve(n.Tasks, n.Origin.OnIDs, n.Tasks.Gangs.OnIDs, n.Origin, n.Origin)
 	s.Settle(n.settle)

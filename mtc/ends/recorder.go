@@ -67,7 +67,7 @@ func (r *Recorder) At() time.Duration {
 func (r *Recorder) End(j Job, it queue.Item, t record.Task) {
 	p := j.Pending()
 	op := record.BlockOp{Kind: record.BlockEnd, Off: uint8(it.Index % record.BlockSize), Task: t}
-	op.Owner, op.Attempt, op.Crashes = r.node.Self(), it.Attempt, it.Crashes
+	op.Owner, op.Attempt, op.Crashes, op.Recalls = r.node.Self(), it.Attempt, it.Crashes, it.Recalls
 	num := it.Index / record.BlockSize
 	if p.blocks == nil {
 		p.blocks = make(map[int32]*block)

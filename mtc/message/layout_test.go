@@ -27,6 +27,7 @@ func TestLayoutsStay(t *testing.T) {
 		{&Offer{
 			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}},
 		}, "04000000000202000100000000000000020101000002ac0200000000"},
+		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 3, Recalls: 2, Inputs: []policy.Input{}}}}, "0400000000010200030000040200000000"},
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},
 		{&News{Load: 300, Source: "a"}, "06ac02000161"},
 		{&Void{Job: 4, State: filch.Cancelled}, "070808"},

@@ -85,6 +85,7 @@ type TaskItem struct {
 	Attempt   filch.Attempt
 	Hop       uint32
 	Crashes   uint8
+	Recalls   uint8
 	Maybe     bool
 	Need      int32 // the number of its need plus 1; 0: not known
 	Dedicated bool
@@ -277,6 +278,7 @@ func (r *RangeItem) fields(c *record.Codec) {
 const (
 	taskMaybe = 1 << iota
 	taskNeed
+	taskRecalls
 )
 
 func (t *TaskItem) fields(c *record.Codec) {
@@ -292,11 +294,18 @@ func (t *TaskItem) fields(c *record.Codec) {
 	if t.Need > 0 {
 		flags |= taskNeed
 	}
+	if t.Recalls > 0 {
+		flags |= taskRecalls
+	}
 	record.U8(c, &flags)
-	c.Require(flags <= taskMaybe|taskNeed)
+	c.Require(flags <= taskMaybe|taskNeed|taskRecalls)
 	if t.Maybe = flags&taskMaybe != 0; flags&taskNeed != 0 {
 		record.Index(c, &t.Need)
 		c.Require(t.Need > 0)
+	}
+	if flags&taskRecalls != 0 {
+		record.U8(c, &t.Recalls)
+		c.Require(t.Recalls > 0)
 	}
 	c.Flag(&t.Dedicated)
 	record.Amount(c, &t.Level)

@@ -13,6 +13,7 @@ const (
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantFertile     = false
+	mutantBlindGap    = false
 	mutantAnyNode     = false
 	mutantHomely      = false
 )

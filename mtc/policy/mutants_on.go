@@ -15,6 +15,7 @@ var (
 	mutantDrainKeeps  bool // thieves pass over a draining node
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
 	mutantHomely      bool // no node takes tasks of a better class while it has its own
+	mutantBlindGap    bool // any task may run in the slots held for a gang
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -33,6 +34,7 @@ func Plant(name string) bool {
 		"drain-keeps":  &mutantDrainKeeps,
 		"fertile":      &mutantFertile,
 		"homely":       &mutantHomely,
+		"blind-gap":    &mutantBlindGap,
 	} {
 		*p = n == name
 		known = known || *p

@@ -14,6 +14,7 @@ func init() { plant = Plant }
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
+		{"blind-gap", "TestGapAdmitsNothingLong"},
 		{"flds-never", "TestExcessOfThePaper"},
 		{"no-estimate", "TestPlaceIsAlgorithm1"},
 		{"idle-counts", "TestIdleTimeIsNoSlowWork"},

@@ -16,6 +16,7 @@ type Item struct {
 	Attempt filch.Attempt
 	Hop     uint32
 	Crashes uint8
+	Recalls uint8
 	Tracked bool // commit the start before the task begins
 	Maybe   bool // as [record.Task.Maybe]
 	// Need is the number of the task's need plus 1; 0 as long as no node has seen the
@@ -301,6 +302,17 @@ func (q *Ready) First() (index int32, ok bool) {
 		return q.Ranges[0].Next, true
 	}
 	return 0, false
+}
+
+// FirstRecalls is how often the task that starts next was stopped for a gang.
+func (q *Ready) FirstRecalls() uint8 {
+	switch {
+	case len(q.Dedicated) > 0:
+		return q.Dedicated[0].Recalls
+	case len(q.Shared) > 0:
+		return q.Shared[0].Recalls
+	}
+	return 0
 }
 
 // SetUnfit keeps a task apart that may run on other nodes only. The task becomes a single

@@ -106,7 +106,7 @@ func (r *RecoveredJob) take(p record.Key, value []byte) bool {
 			}
 			n.Maybe = n.Maybe || t.Maybe
 			if newer(&n, t) {
-				n.Crashes = max(n.Crashes, t.Crashes)
+				n.Crashes, n.Recalls = max(n.Crashes, t.Crashes), max(n.Recalls, t.Recalls)
 				*t = n
 			}
 			t.Maybe = n.Maybe

@@ -44,7 +44,7 @@ func (r *RecoveredJob) Left() (l Left) {
 		for i := range b.Tasks {
 			if t := &b.Tasks[i]; t.State == 0 {
 				l.Items = append(l.Items, Item{
-					Index: at + int32(b.Offs[i]), Attempt: t.Attempt, Hop: leftHop, Crashes: t.Crashes, Tracked: true, Maybe: t.Maybe,
+					Index: at + int32(b.Offs[i]), Attempt: t.Attempt, Hop: leftHop, Crashes: t.Crashes, Recalls: t.Recalls, Tracked: true, Maybe: t.Maybe,
 				})
 			}
 		}

@@ -155,13 +155,14 @@ const (
 	taskCut
 	taskTake
 	taskUsage
-	taskAll = taskUsage<<1 - 1
+	taskRecalls
+	taskAll = taskRecalls<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
-		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil,
+		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil, t.Recalls > 0,
 	} {
 		if is {
 			flags |= 1 << k
@@ -207,6 +208,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskUsage != 0 {
 		c.someUsage(&t.Usage)
+	}
+	if flags&taskRecalls != 0 {
+		U8(c, &t.Recalls)
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
@@ -264,7 +268,7 @@ func (p *BlockOp) fields(c *Codec) {
 	U32(c, &p.Hop)
 	c.oneOf(&p.Owner)
 	U8(c, &p.Crashes)
-	c.Flag(&p.Maybe)
+	p.past(c)
 	switch p.Kind {
 	case BlockEnd:
 		c.State(&p.State)
@@ -288,6 +292,30 @@ func (p *BlockOp) fields(c *Codec) {
 		c.Flag(&p.Once)
 	default:
 		c.Fail()
+	}
+}
+
+// Flags of the past of a task.
+const (
+	pastMaybe   = 1 << iota
+	pastRecalls // their number follows
+	pastAll     = pastRecalls<<1 - 1
+)
+
+// past is what few tasks have behind them.
+func (p *BlockOp) past(c *Codec) {
+	flags := uint8(0)
+	if p.Maybe {
+		flags |= pastMaybe
+	}
+	if p.Recalls > 0 {
+		flags |= pastRecalls
+	}
+	U8(c, &flags)
+	c.Require(flags <= pastAll)
+	if p.Maybe = flags&pastMaybe != 0; flags&pastRecalls != 0 {
+		U8(c, &p.Recalls)
+		c.Require(p.Recalls > 0)
 	}
 }
 

@@ -90,7 +90,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 	}
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
-	t.Crashes = max(t.Crashes, p.Crashes)
+	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	t.Maybe, t.Take, t.Usage = t.Maybe || p.Maybe, 0, p.Usage
 	return VerdictDone
 }
@@ -115,7 +115,7 @@ func (b *Block) start(p *BlockOp) Verdict {
 		return VerdictOther // another node took the task from the proposer
 	}
 	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop, p.Owner, true, 0
-	t.Crashes = max(t.Crashes, p.Crashes)
+	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	return VerdictDone
 }
 
@@ -135,7 +135,7 @@ func (b *Block) move(p *BlockOp) Verdict {
 		return VerdictOther
 	}
 	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop+1, p.Owner, false, 0
-	t.Crashes = max(t.Crashes, p.Crashes)
+	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	t.Maybe = t.Maybe || p.Maybe
 	return VerdictDone
 }

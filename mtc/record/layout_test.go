@@ -45,6 +45,8 @@ func TestLayoutsStay(t *testing.T) {
 	usedJob, usedBlock := *job, &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Usage: &used}}}
 	usedJob.Zones = []ZoneTally{{0, usedTally}}
 	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: &used}}}
+	recalled := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Recalls: 2, Owner: alice, Started: true}}}
+	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	zone := &Zone{
 		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
 		Blocks: []BlockTally{{256, tally}, {300, Tally{Lost: 7}}},
@@ -90,6 +92,9 @@ func TestLayoutsStay(t *testing.T) {
 		"used block": {usedBlock.Encode(), "01026e310701078108036e840100c08db70190038150", usedBlock, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"recalled":   {recalled.Encode(), "01026e310701078e100300000002", recalled, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Deed: CapLose}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},
 		"ordered":    {ordered.Encode(), "03626167000018026e310700bc05000000008700000000ac020103616e6e0577726f6e67010178010101020002ac029003", ordered, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67010178010101020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},

@@ -16,6 +16,7 @@ type Spec struct {
 	CrashLimit uint8      // committed starts that may die with their node; 0 is [CrashLimit]
 	Sure       bool       // the first start of each task is committed too
 	Once       bool       // started at most once
+	Firm       bool       // no task is stopped for a gang, and started again
 	OnFail     FailMode
 	Payloads   bool // each task has a line of its own
 	Limits     bool // a line may have a limit of its own, in place of Limit
@@ -270,7 +271,7 @@ func (s *Spec) fields(c *Codec) {
 	Index(c, &s.Cap)
 	Index(c, &s.Retries)
 	U8(c, &s.CrashLimit)
-	c.Flag(&s.Once)
+	s.starts(c)
 	U8(c, &s.OnFail)
 	c.Require(s.OnFail <= FailOn)
 	c.Flag(&s.Payloads)
@@ -317,6 +318,27 @@ func (s *Spec) fields(c *Codec) {
 	if s.Retry != nil {
 		s.Retry.fields(c)
 	}
+}
+
+// Flags of the starts of a task.
+const (
+	startsOnce = 1 << iota
+	startsFirm
+	startsAll = startsFirm<<1 - 1
+)
+
+// starts is whether a task may start again.
+func (s *Spec) starts(c *Codec) {
+	flags := uint8(0)
+	if s.Once {
+		flags |= startsOnce
+	}
+	if s.Firm {
+		flags |= startsFirm
+	}
+	U8(c, &flags)
+	c.Require(flags <= startsAll)
+	s.Once, s.Firm = flags&startsOnce != 0, flags&startsFirm != 0
 }
 
 // flags are the bits of the last byte that every spec has.

@@ -17,6 +17,7 @@ type Task struct {
 	Started bool          // the start of this attempt was committed
 	Maybe   bool          // an uncommitted start may have come before the first attempt
 	Crashes uint8         // committed starts that ended with the death of their node
+	Recalls uint8         // committed starts that were stopped for a gang
 	Extra   uint8         // ends that came after the first
 	Began   int64         // unix microseconds, by the clock of the node in By
 	TookUS  int64

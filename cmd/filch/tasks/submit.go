@@ -223,7 +223,7 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 	} else if s.Name == "" {
 		s.Name = "tasks"
 	}
-	s.Spec.Like = spec.Like(f.name, command)
+	s.Spec.Like, s.Spec.Firm = spec.Like(f.name, command), f.worker
 	if err := f.spec(s, command, bag); err != nil {
 		return nil, nil, err
 	}

@@ -32,7 +32,7 @@ func (o *Origin) tickSay(t *local.Turn, j *job) {
 		j.clock.say = t.Now + SayEvery
 		j.clock.refresh = t.Now + SayEvery - refreshBefore
 		o.seek(t, j)
-		o.tell(t, j, launcher.StillWaiting{Job: j.id, Text: o.explainer.missing(j)})
+		o.tell(t, j, launcher.StillWaiting{Job: j.id, Text: o.explainer.missing(j) + lentText(t.Now, j)})
 	}
 }
 
@@ -134,6 +134,14 @@ func (e *explainer) missing(j *job) string {
 	return text
 }
 
+// lentText says which tasks run in the slots of a job that gathers.
+func lentText(now time.Duration, j *job) string {
+	if j.gather == nil {
+		return ""
+	}
+	return local.LentText(j.gather.Lent(now))
+}
+
 // lostText says which ranks of an earlier attempt the job waits for.
 func (j *job) lostText() string {
 	if len(j.kept.lost) == 0 {
@@ -149,7 +157,7 @@ func (j *job) lostText() string {
 // silentLenders returns the lenders that have not named the job with the missing slots.
 func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if s.Last.Held < s.Limit && s.Last.Holder == 0 && s.Last.Lacks == "" {
+		if !s.Full() && s.Last.Holder == 0 && s.Last.Lacks == "" {
 			nodes = append(nodes, s.Node)
 		}
 	}
@@ -167,7 +175,7 @@ func (e *explainer) blockers(j *job) []string {
 	}
 	var all []block
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if s.Last.Held >= s.Limit || s.Last.Holder == 0 && s.Last.Lacks == "" {
+		if s.Full() || s.Last.Holder == 0 && s.Last.Lacks == "" {
 			continue
 		}
 		i := slices.IndexFunc(all, func(b block) bool { return b.job == s.Last.Holder && b.lacks == s.Last.Lacks })
@@ -238,7 +246,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	case j.run != nil:
 		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.participants))
 	case j.gather != nil:
-		e.explainGather(j, &x)
+		e.explainGather(now, j, &x)
 	default:
 		x.Phase, x.Text = "wait", e.missing(j)
 	}
@@ -264,13 +272,13 @@ func (e *explainer) goneText(j *job) string {
 		"a launcher that is started again within this time continues the job; 5 s after its last heartbeat the node counts as lost"
 }
 
-func (e *explainer) explainGather(j *job, x *launcher.Explanation) {
+func (e *explainer) explainGather(now time.Duration, j *job, x *launcher.Explanation) {
 	held, asked := j.gather.Held()
 	x.Short = held < int64(j.need.Ranks)
 	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
-	x.Phase, x.Text = j.gather.Stage().String(), e.missing(j)
+	x.Phase, x.Text, x.Fills = j.gather.Stage().String(), e.missing(j)+lentText(now, j), j.gather.Lent(now).Tasks
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if s.Last.Held >= s.Limit {
+		if s.Full() {
 			continue
 		}
 		x.Places = append(x.Places, launcher.Place{

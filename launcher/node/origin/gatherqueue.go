@@ -135,9 +135,18 @@ func (q *gatherqueue) move(t *local.Turn, j *job, moves stealer.Moves) {
 		t.Send(a.To, &launcher.Ask{
 			Job: j.id, Of: j.req.Of.Job, Attempt: j.attempt, Ticket: j.ticket, Incarnation: q.Cfg.Incarnation,
 			Base: j.need.Base, Each: j.need.Each, Exclusive: j.need.Exclusive,
-			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round, Takes: q.walltime.takes(j),
+			Half: a.Half, Wait: a.Wait, Want: a.Want, Round: a.Round, Takes: q.walltime.takes(j), Lends: a.Lends,
 		})
 	}
+	for _, w := range moves.Words {
+		q.word(t, j, w)
+	}
+}
+
+// word renews a hold, and tells the lender whether tasks may use the hold.
+func (q *gatherqueue) word(t *local.Turn, j *job, w stealer.Word) {
+	r := launcher.Renewal{Job: j.id, Attempt: j.attempt, Index: -1, Lease: w.Lease, Round: w.Round, Lends: w.Lends, Starts: w.Starts}
+	t.Send(w.To, &launcher.Renew{Incarnation: q.Cfg.Incarnation, Leases: []launcher.Renewal{r}})
 }
 
 func (q *gatherqueue) tickGather(t *local.Turn, j *job) {
@@ -153,7 +162,7 @@ func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Gr
 	j := q.jobs[m.Job]
 	if j == nil || j.attempt != m.Attempt || j.gather == nil {
 		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
-		if (m.Held > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
+		if (m.Held+m.Lent > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
 			t.Send(from, &launcher.Release{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease})
 		}
 		if j != nil && j.attempt == m.Attempt && j.run != nil && j.run.unsent != nil && j.run.unsent.losesSlots(from, m) {
@@ -167,9 +176,10 @@ func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Gr
 	news := j.gather.Granted(t.Now, from, stealer.Grant{
 		Lease: m.Lease, Held: m.Held, Version: m.Version, Round: m.Round, Waiting: m.Waiting,
 		Refused: m.Refused, Older: m.Older, Free: m.Free, Holder: m.Holder, Holds: m.Holds, Lacks: m.Lacks,
+		Lent: m.Lent, Fill: m.Fill, Fills: m.Fills, Frees: m.Frees,
 	}, &moves)
-	if !news && m.Held > 0 && j.gather.Has(from, m.Lease) {
-		t.Send(from, &launcher.Renew{Incarnation: q.Cfg.Incarnation, Leases: []launcher.Renewal{{Job: m.Job, Attempt: m.Attempt, Index: -1, Lease: m.Lease}}})
+	if !news && m.Held+m.Lent > 0 && j.gather.Has(from, m.Lease) {
+		q.word(t, j, j.gather.Word(t.Now, from))
 	}
 	q.move(t, j, moves)
 	q.tryLaunch(t, j)

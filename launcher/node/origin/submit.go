@@ -136,9 +136,8 @@ func (o *Origin) local(t *local.Turn, j *job) bool {
 		return false // a range: as many nodes as there are
 	}
 	a := o.claimOf(j)
-	a.Want = d.Ranks
-	takes := o.walltime.takes(j)
-	a.Ends = takes > 0 && o.Cfg.Walltime.Fits(t.Now, takes)
+	a.Want, a.Takes = d.Ranks, o.walltime.takes(j)
+	a.Ends = a.Takes > 0 && o.Cfg.Walltime.Fits(t.Now, a.Takes)
 	a.Task = j.gang != 0
 	loan, ok := o.Ledger.Take(t.Now, a)
 	if !ok {

@@ -53,7 +53,10 @@ func (w *walltime) takes(j *job) time.Duration {
 	if j.req.Policy.TimeLimit > 0 {
 		return j.req.Policy.TimeLimit
 	}
-	return w.expectedRun(&j.req, j.need.Ranks)
+	if w.Cfg.Walltime.Blind {
+		return 0
+	}
+	return w.runs.Limit(kindOf(&j.req, j.need.Ranks))
 }
 
 // fitWalltime refuses a run too long to finish before the end of the node, judged by

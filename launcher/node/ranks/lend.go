@@ -1,6 +1,8 @@
 package ranks
 
 import (
+	"time"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
@@ -17,7 +19,7 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 	a := slots.Ask{
 		Key: slots.Key{Job: m.Job, Attempt: m.Attempt}, Of: m.Of, Ticket: m.Ticket, Origin: from, Incarnation: m.Incarnation,
 		Base: m.Base, Each: m.Each, Exclusive: m.Exclusive, Wait: m.Wait, Want: m.Want, Round: m.Round,
-		Ends: m.Takes > 0 && h.Cfg.Walltime.Fits(t.Now, m.Takes),
+		Takes: m.Takes, Ends: m.Takes > 0 && h.Cfg.Walltime.Fits(t.Now, m.Takes),
 	}
 	if a.Want <= 0 || a.Want > launcher.MaxRanks || !sane(a.Base, a.Each) {
 		return
@@ -31,7 +33,8 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 		limit = stealer.Half(h.Ledger.Spare(a))
 	}
 	s := h.Ledger.Ask(t.Now, a, limit)
-	t.Send(from, h.grant(s))
+	h.Ledger.Backfill.Permit(t.Now, a.Key, s.Lease, m.Round, m.Lends, 0)
+	t.Send(from, h.grant(t.Now, s))
 }
 
 // sane reports whether ranks may take these amounts: nothing is negative, and there is at
@@ -45,18 +48,24 @@ func sane(base, each filch.Room) bool {
 }
 
 // grant returns the message for the origin of a claim.
-func (h *Ranks) grant(s slots.Status) *launcher.Grant {
+func (h *Ranks) grant(now time.Duration, s slots.Status) *launcher.Grant {
 	g := &launcher.Grant{
 		Job: s.Key.Job, Attempt: s.Key.Attempt, Lease: s.Lease, Held: s.Held, Version: s.Version,
-		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Older: s.Older, Free: h.Ledger.Free().Slots,
+		Round: s.Round, Waiting: s.Waiting, Refused: s.Refused, Older: s.Older, Free: h.Ledger.Free().Slots, Lent: s.Lent,
 	}
-	if s.Waiting || s.Held == 0 {
+	if s.Lent > 0 {
+		g.Fill, g.Fills = h.fills.In(s.Key)
+	}
+	if s.Waiting || s.Held+s.Lent == 0 {
 		g.Holder, g.Holds, g.Lacks = h.Ledger.InTheWay(s.Key)
 		switch job, held := h.tasks.InTheWay(g.Lacks); {
 		case g.Lacks == "" && held > int64(g.Holds):
 			g.Holder, g.Holds = job, int32(held)
 		case g.Lacks != "" && g.Holder == 0:
 			g.Holder = job
+		}
+		if at := h.Ledger.Backfill.Frees(now, s.Key, h.fills.Occupants()); at > 0 {
+			g.Frees = at - now
 		}
 	}
 	return g
@@ -67,9 +76,17 @@ func (h *Ranks) grant(s slots.Status) *launcher.Grant {
 func (h *Ranks) SendGrants(t *local.Turn) bool {
 	h.changed = h.Ledger.Changed(h.changed[:0])
 	for _, s := range h.changed {
-		t.Send(s.Origin, h.grant(s))
+		t.Send(s.Origin, h.grant(t.Now, s))
 	}
 	return len(h.changed) > 0
+}
+
+// until is the end of a time from now; 0 if the time is not known.
+func until(now, left time.Duration) time.Duration {
+	if left <= 0 {
+		return 0
+	}
+	return now + left
 }
 
 // OnRenew handles the list of leases still wanted by an origin. For a launched job
@@ -78,7 +95,9 @@ func (h *Ranks) OnRenew(t *local.Turn, from filch.NodeName, m *launcher.Renew) {
 	for _, r := range m.Leases {
 		k := slots.Key{Job: r.Job, Attempt: r.Attempt}
 		if r.Index < 0 {
-			h.Ledger.Renew(t.Now, k, r.Lease)
+			if h.Ledger.Renew(t.Now, k, r.Lease) && r.Round > 0 {
+				h.Ledger.Backfill.Permit(t.Now, k, r.Lease, r.Round, r.Lends, until(t.Now, r.Starts))
+			}
 			continue
 		}
 		if p := h.participants[k]; p != nil {

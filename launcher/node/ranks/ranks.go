@@ -20,6 +20,7 @@ type Ranks struct {
 	Remains Remains
 	store   storeView
 	tasks   stepRooms
+	fills   fills
 
 	participants map[slots.Key]*participant
 	tombstones   tombstones
@@ -41,6 +42,14 @@ type stepRooms interface {
 	InTheWay(lacks string) (job filch.JobID, most int64)
 }
 
+// fills is the interface to the tasks in this node's slots, and in held slots.
+type fills interface {
+	// In returns the number of tasks in the hold of a claim, and the job with most of them.
+	In(k slots.Key) (job filch.JobID, n int32)
+	// Occupants are the tasks here that are in no hold.
+	Occupants() []slots.Occupant
+}
+
 // New makes the part of a node that lends slots; [Ranks.Serve] completes the part.
 func New(s *local.Self, v storeView) *Ranks {
 	h := &Ranks{Self: s, store: v, participants: make(map[slots.Key]*participant), cutoff: cutoff{cut: filch.Never, at: filch.Never}}
@@ -51,8 +60,8 @@ func New(s *local.Self, v storeView) *Ranks {
 // Count returns the number of attempts in which this node participates.
 func (h *Ranks) Count() int32 { return int32(len(h.participants)) }
 
-// Serve sets the tasks whose steps have ranks here.
-func (h *Ranks) Serve(tasks stepRooms) { h.tasks = tasks }
+// Serve sets the tasks whose steps have ranks here, and the tasks in held slots.
+func (h *Ranks) Serve(tasks stepRooms, f fills) { h.tasks, h.fills = tasks, f }
 
 // Next returns when the next timer of a participant expires.
 func (h *Ranks) Next() time.Duration { return h.timers.Next() }

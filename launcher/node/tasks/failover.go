@@ -10,6 +10,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Serve sets the ranks and the parents of the tasks' steps, the runs of gangs, and the waits
@@ -27,7 +29,7 @@ func (w *Tasks) begin() {
 		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad,
 	})
 	w.out, w.room, w.drains, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
-	w.serials = make(map[uint64]uint64)
+	w.serials, w.Fills.gap = make(map[uint64]uint64), policy.Gap{}
 	clear(w.watches)
 }
 
@@ -164,3 +166,12 @@ type sleep struct {
 
 // Before reports whether a ends before b.
 func (a *sleep) Before(b *sleep) bool { return a.due < b.due || a.due == b.due && a.run < b.run }
+
+// sweepTasks passes to the core the tasks' records whose home is this node.
+func (w *Tasks) sweepTasks(t *local.Turn) {
+	var list []mtc.Stored
+	for r := range w.records.Homed(record.Prefix) {
+		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
+	}
+	w.ready(t).Homed(t.Now, list, &w.out)
+}

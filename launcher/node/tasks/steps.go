@@ -63,10 +63,13 @@ func (w *Tasks) OnStepOver(t *local.Turn, serial uint64) {
 }
 
 // InTheWay names the job whose tasks have most slots here, or most of what else is lacking.
+// Tasks in held slots are in nobody's way.
 func (w *Tasks) InTheWay(lacks string) (job filch.JobID, most int64) {
 	held := make(map[filch.JobID]int64)
 	for _, r := range w.runs { // in any order: only sums
-		held[r.job] += slots.Amount(r.Loan.Room(), lacks)
+		if !r.Loan.Borrowed() {
+			held[r.job] += slots.Amount(r.Loan.Room(), lacks)
+		}
 	}
 	// In any order: the most win, and among equals the lowest id.
 	for id, k := range held {

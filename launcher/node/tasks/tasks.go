@@ -24,6 +24,7 @@ type Tasks struct {
 	*explainer
 	*shared
 	Gangs   *Gangs
+	Fills   *Fills
 	records *records.Records
 	ranks   taskSteps
 	origin  taskParents
@@ -127,6 +128,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	w.explainer = &explainer{Self: s, records: m}
 	w.shared = &shared{tasks: w}
 	w.Gangs = &Gangs{tasks: w, records: m}
+	w.Fills = &Fills{tasks: w}
 	w.begin()
 	return w
 }
@@ -248,6 +250,7 @@ func (w *Tasks) ready(t *local.Turn) *mtc.Core {
 		w.room = room
 		w.core.SetRoom(t.Now, room, &w.out)
 	}
+	w.Fills.tell(t)
 	if drains := w.DrainOrder != nil && !w.over; drains != w.drains {
 		w.drains = drains
 		w.core.Drain(t.Now, drains, &w.out)
@@ -275,6 +278,7 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 		default:
 			end.State = filch.Failed
 		}
+		w.Fills.judge(e, &end)
 		if e.Text != "" && e.Kind != launcher.CauseExit {
 			out.Notes = append(out.Notes, launcher.Note{Level: local.NoteDebug, Text: "task: " + e.Text, Node: w.Cfg.Name})
 		}
@@ -308,6 +312,7 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 // Pump acts on the core's output, and reports whether this led to more.
 func (w *Tasks) Pump(t *local.Turn) bool {
 	w.startEarly(t)
+	recalled := w.Fills.recall(t)
 	w.ready(t)
 	w.scheduleRead(t)
 	w.startLate(t)
@@ -352,7 +357,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 		room, short = w.late[0].Room(), true
 	}
 	w.Ledger.TasksWait(t.Now, short, room)
-	return len(o.Proposals)+len(o.Starts)+len(o.Sends) > 0 || o.Sweep || !w.idle() || w.HasMail()
+	return recalled || len(o.Proposals)+len(o.Starts)+len(o.Sends) > 0 || o.Sweep || !w.idle() || w.HasMail()
 }
 
 // idle reports whether the core's output is empty.
@@ -396,7 +401,11 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	g := w.Gangs.of(s)
 	if g == nil {
 		var ok bool
-		if loan, ok = w.Ledger.TakeTask(t.Now, s.Room()); !ok {
+		if s.Borrows {
+			if loan, ok = w.Fills.take(t, s); !ok {
+				return
+			}
+		} else if loan, ok = w.Ledger.TakeTask(t.Now, s.Room()); !ok {
 			w.late = append(w.late, *s)
 			return
 		}
@@ -477,15 +486,6 @@ func (w *Tasks) proposeAll(t *local.Turn, all []record.Proposal) {
 			})
 		}
 	}
-}
-
-// sweepTasks passes to the core the tasks' records whose home is this node.
-func (w *Tasks) sweepTasks(t *local.Turn) {
-	var list []mtc.Stored
-	for r := range w.records.Homed(record.Prefix) {
-		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
-	}
-	w.ready(t).Homed(t.Now, list, &w.out)
 }
 
 // OnTaskWord handles a message of another node's core.

@@ -34,8 +34,8 @@ func (w *World) began(b *bag, s *mtc.Start, h *host) {
 	w.checkCap(b)
 	w.checkStepsOver(b, s.Index, fmt.Sprintf("task %d.%d begins again", s.Job, s.Index))
 	lapsed := b.lapsed && !b.request.Spec.Once // the starts of those are on disks
-	if n := int(b.starts[s.Index]); n > b.most() && !lapsed {
-		w.Fail("too-many-starts", "task %d.%d was started %d times, at most %d are allowed", s.Job, s.Index, n, b.most())
+	if n, most := int(b.starts[s.Index]), b.most()+int(b.recalls[s.Index]); n > most && !lapsed {
+		w.Fail("too-many-starts", "task %d.%d was started %d times, at most %d are allowed", s.Job, s.Index, n, most)
 	}
 	if bit := uint64(1) << min(s.Nth, 63); s.Nth < 63 {
 		if b.nths[s.Index]&bit != 0 && !lapsed {

@@ -20,6 +20,7 @@ type bag struct {
 	request   mtc.Submission
 	shortest  time.Duration // of its tasks
 	longest   time.Duration
+	stubborn  bool          // its tasks end by a kill only
 	failEvery int           // of attempts; 0: none fails
 	stepEvery int           // of tasks, which have steps; 0: none has
 	limit     time.Duration // of a gang; 0: none
@@ -55,6 +56,7 @@ type deeds struct {
 	starts  []uint16
 	nths    []uint64 // by task: which of its starts happened, as bits
 	oks     []uint16 // ends that were well, by task
+	recalls []uint16 // starts that were stopped for a gang, by task
 	running int32
 	lapsed  bool          // a shard of its records came back with older ones
 	lastAt  time.Duration // when one ended last
@@ -252,7 +254,7 @@ func (w *World) onSomeHost(f func(h *host, now time.Duration, out *launcher.Outb
 // grow makes room for what is known of a bag's tasks.
 func (b *bag) grow(total int32) {
 	for int32(len(b.starts)) < total {
-		b.starts, b.nths, b.oks = append(b.starts, 0), append(b.nths, 0), append(b.oks, 0)
+		b.starts, b.nths, b.oks, b.recalls = append(b.starts, 0), append(b.nths, 0), append(b.oks, 0), append(b.recalls, 0)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 )
 
 // heldBy finds the jobs that an explanation blames.
-var heldBy = regexp.MustCompile(`job (\d+) has \d+ slots? on`)
+var heldBy = regexp.MustCompile(`job (\d+) has (?:\d+ slots? on|most)`)
 
 // causes are what an explanation of a job that waits may name beside the jobs that
 // have the slots.

@@ -137,7 +137,9 @@ func (w *World) startGang(h *host, b *bag, l launcher.TaskLaunch) {
 		Policy: launcher.Policy{KillOnBad: true, KillWait: d.Between(200*time.Millisecond, 2*time.Second), TimeLimit: b.limit},
 	}
 	j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: 2 * time.Millisecond, spread: 5 * time.Millisecond, unready: -1, deaf: d.Chance(0.2)}
-	if e := b.endOf(&l.Start); e.Kind != launcher.CauseNone {
+	if w.opt.Plain {
+		j.plan.deaf = false
+	} else if e := b.endOf(&l.Start); e.Kind != launcher.CauseNone {
 		bad := launcher.RankEnd{Kind: launcher.CauseExit, Code: e.Code}
 		j.plan.bad = []badEnd{{rank: filch.Rank(d.N(int(s.Gang.Ranks))), after: d.Between(0, j.Runs), end: bad}}
 	} else if d.Chance(0.03) {
@@ -151,7 +153,7 @@ func (w *World) startGang(h *host, b *bag, l launcher.TaskLaunch) {
 	}
 	h.gangs[l.Serial] = g
 	held := time.Duration(0)
-	if d.Chance(0.1) {
+	if !w.opt.Plain && d.Chance(0.1) {
 		held = d.Between(0, heldMax)
 	}
 	h.Input(w.Now()+held, func() { g.begin() })

@@ -82,6 +82,8 @@ func broken(plan string, seed uint64) (says string) {
 		w, _ = crashRun(seed)
 	case "heirs":
 		w, _ = heirRun(seed)
+	case "delays":
+		w = backfillRun(seed, engine.Looks{})
 	case "fills":
 		w = fillRun(seed, engine.Looks{})
 	default:

@@ -43,6 +43,7 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	h.tasks[l.Serial] = p
 	w.takeCores(p)
 	w.began(b, &l.Start, h)
+	w.checkFill(p)
 	length := b.length(w.taskRng)
 	w.beginTaskSteps(p, length)
 	w.At(w.Now()+length, func() { p.finish(b.endOf(&l.Start)) })
@@ -92,6 +93,7 @@ func (p *process) finish(e launcher.TaskEnd) {
 		return
 	}
 	p.gone()
+	p.recalled()
 	e.Serial = p.launch.Serial
 	if p.told {
 		e.Kind, e.Code, e.Told = launcher.CauseSignal, int32(syscall.SIGTERM), true
@@ -121,7 +123,7 @@ func (w *World) stopTask(h *host, s launcher.TaskStop) {
 		return
 	}
 	p.told = true
-	w.At(w.Now()+w.taskRng.Between(100*time.Microsecond, 3*time.Millisecond), func() { p.finish(launcher.TaskEnd{}) })
+	w.At(w.Now()+w.taskRng.Between(100*time.Microsecond, 3*time.Millisecond)+min(p.grace(), s.Grace), func() { p.finish(launcher.TaskEnd{}) })
 }
 
 // killTasks ends the tasks of a launcher that is gone.

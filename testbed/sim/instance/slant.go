@@ -26,6 +26,7 @@ var slants = map[string]slant{
 	"steps":    slantSteps,
 	"drops":    slantDrops,
 	"gangs":    slantGangs,
+	"backfill": slantBackfill,
 }
 
 // Slants names them.

@@ -29,6 +29,7 @@ type Options struct {
 	Words      bool         // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
 	Calm       bool          // no host or link ever fails: no member list of its own for each
+	Plain      bool          // tasks that are gangs end well, and begin at once
 	CountKinds bool          // count messages by kind
 	SyncMax    time.Duration // the longest that an ordinary sync of a disk takes; 0 for 2 ms
 	MaxSteps   uint64        // a run with more events than this has not quiesced; 0 for 1e9
@@ -45,6 +46,7 @@ type World struct {
 	jobs     []*job
 	attempts map[filch.Ident]*attempt
 	tasking
+	fills backfill
 	recording
 	hooks
 	memory
@@ -123,6 +125,7 @@ const (
 	streamGangs
 	streamGangRuns
 	streamAwaits
+	streamFills
 )
 
 // NewWorld makes hosts whose launchers run and know each other.

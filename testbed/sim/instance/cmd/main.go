@@ -19,6 +19,7 @@ func main() {
 		nodes = flag.Int("nodes", 1024, "nodes of the workloads")
 		slots = flag.Int("slots", 16, "slots of each node")
 		jobs  = flag.Int("jobs", 100, "half-cluster jobs")
+		tasks = flag.Int("tasks", 0, "small tasks beside as many gangs as jobs, 0 for no ensemble")
 		seeds = flag.Int("seeds", 3000, "fault seeds, 0 for none")
 		first = flag.Uint64("first", 1, "the first fault seed")
 		seed  = flag.Uint64("seed", 0, "run only this fault seed")
@@ -31,8 +32,11 @@ func main() {
 		os.Exit(one(*seed, *slant, *v))
 	}
 	bad := 0
-	if *jobs > 0 {
+	if *jobs > 0 && *tasks == 0 {
 		bad += workloads(*nodes, *slots, *jobs)
+	}
+	if *tasks > 0 {
+		bad += ensemble(*nodes, *slots, *jobs, *tasks)
 	}
 	if *seeds > 0 {
 		bad += faults(*first, *seeds, *slant)
@@ -75,6 +79,18 @@ func workloads(nodes, slots, jobs int) (bad int) {
 		}
 	}
 	return bad
+}
+
+// ensemble runs gangs beside small tasks.
+func ensemble(nodes, slots, gangs, tasks int) int {
+	began := time.Now()
+	r := instance.Ensemble{Hosts: nodes, Slots: slots, Gangs: gangs, Tasks: tasks, GangRuns: 10 * time.Second, TaskRuns: time.Second, Seed: 1}.Run()
+	r.Print(os.Stdout)
+	fmt.Printf("in %v\n", time.Since(began).Round(time.Millisecond))
+	for _, line := range r.Short() {
+		fmt.Println(line)
+	}
+	return len(r.Short())
 }
 
 func faults(first uint64, seeds int, slant string) int {

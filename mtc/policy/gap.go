@@ -1,0 +1,54 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Gap is the room of slots held for a gang that still gathers, in which tasks may run that
+// are stopped and queued again when the gang can start. The zero Gap has no room.
+type Gap struct {
+	Room     filch.Room    // with the room of the tasks that run there
+	Since    time.Duration // when the first of the slots was held
+	Starts   time.Duration // when the gang is expected to start; 0: not known
+	KillWait time.Duration // how long a task may take to end at its limit
+}
+
+// RecallsMax bounds how often a task is let through and stopped: further work on the task
+// would be lost, too.
+const RecallsMax = 8
+
+// Again is when a task that the gap does not admit now may be admitted although nothing else
+// changes; [filch.Never] if that never happens.
+func (g *Gap) Again(now, usual time.Duration) time.Duration {
+	if usual <= 0 {
+		return filch.Never
+	}
+	return g.idle() + usual
+}
+
+// Admits reports whether a task may run in the gap. limit is the time limit of the task,
+// and usual how long most tasks of the same kind took; 0 is not known. A task of unknown
+// length never may. Where the start of the gang is not known, a limit, which is often far
+// too long, tells nothing; tasks may run whose usual time is shorter than the slots stood
+// idle already, so that no more work is lost than the slots could have done meanwhile. The
+// same goes from the expected start on, if the gang does not start then.
+func (g *Gap) Admits(now, limit, usual time.Duration) bool {
+	if mutantBlindGap {
+		return true
+	}
+	if g.Starts > now {
+		left := g.Starts - now
+		return limit > 0 && limit+g.KillWait <= left || usual > 0 && usual <= left
+	}
+	return usual > 0 && usual <= now-g.idle()
+}
+
+// idle is since when the slots are held longer than was known.
+func (g *Gap) idle() time.Duration {
+	if g.Starts > 0 {
+		return max(g.Since, g.Starts)
+	}
+	return g.Since
+}

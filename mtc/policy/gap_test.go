@@ -1,0 +1,59 @@
+package policy_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/filch-hpc/filch/mtc/policy"
+	"pgregory.net/rapid"
+)
+
+func TestGapAdmits(t *testing.T) {
+	const s = time.Second
+	known := Gap{Since: 10 * s, Starts: 100 * s, KillWait: 10 * s}
+	unknown := Gap{Since: 10 * s, KillWait: 10 * s}
+	for _, c := range []struct {
+		name              string
+		gap               Gap
+		now, limit, usual time.Duration
+		want              bool
+	}{
+		{"limit ends before the start", known, 50 * s, 40 * s, 0, true},
+		{"limit ends too late", known, 50 * s, 41 * s, 0, false},
+		{"usual time ends before the start", known, 50 * s, 0, 50 * s, true},
+		{"usual time ends too late", known, 50 * s, 0, 51 * s, false},
+		{"usual time of a task with a long limit", known, 50 * s, time.Hour, s, true},
+		{"nothing is known of the task", known, 50 * s, 0, 0, false},
+		{"start not known, a limit", unknown, 50 * s, s, 0, false},
+		{"start not known, shorter than the wait", unknown, 50 * s, 0, 40 * s, true},
+		{"start not known, longer than the wait", unknown, 50 * s, 0, 41 * s, false},
+		{"start not known, slots just held", unknown, 10 * s, 0, s, false},
+		{"the expected start is over: as if not known", known, 101 * s, s, 0, false},
+		{"the expected start is over, a usual time", known, 101 * s, 0, s, true},
+		{"the expected start is just over", known, 101 * s, 0, 2 * s, false},
+	} {
+		if got := c.gap.Admits(c.now, c.limit, c.usual); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// Whatever the limits say, a task of unknown length waits, and a task is let through only
+// until the expected start, or for no longer than the slots stood idle.
+func TestGapAdmitsNothingLong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := func(name string) time.Duration { return time.Duration(rapid.Int64Range(0, 1e12).Draw(t, name)) }
+		now, limit, usual := d("now"), d("limit"), d("usual")
+		g := Gap{Since: min(d("since"), now), Starts: d("starts"), KillWait: d("kill wait")}
+		if !g.Admits(now, limit, usual) {
+			return
+		}
+		shortest := usual
+		if limit > 0 && (usual == 0 || limit < usual) {
+			shortest = limit
+		}
+		if shortest == 0 || shortest > max(g.Starts-now, now-g.Since) {
+			t.Fatalf("a task of limit %v and usual time %v is let through at %v in %+v", limit, usual, now, g)
+		}
+	})
+}

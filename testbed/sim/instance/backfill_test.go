@@ -1,0 +1,27 @@
+package instance
+
+import (
+	"testing"
+
+	"github.com/filch-hpc/filch/testbed/sim/engine"
+)
+
+// TestBackfillDelaysNobody: tasks run in the slots that waiting runs hold, whatever their
+// limits say, and the oldest run starts as if they did not.
+func TestBackfillDelaysNobody(t *testing.T) {
+	filled, halted := 0, 0
+	for seed := range uint64(seedsWanted(t, 60)) {
+		if seed == 60 {
+			break
+		}
+		w := backfillRun(seed+1, engine.LooksOf(seed+1))
+		for _, v := range w.Broken() {
+			t.Errorf("seed %d: %v", seed+1, v)
+		}
+		filled, halted = filled+w.fills.filled, halted+w.fills.halted
+	}
+	if filled == 0 || halted == 0 {
+		t.Errorf("%d tasks began in held slots, and %d were stopped: the seeds show nothing", filled, halted)
+	}
+	t.Logf("figure: %d tasks began in held slots, %d of them were stopped", filled, halted)
+}
