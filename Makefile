@@ -99,6 +99,7 @@ testbed: build dist ## containers: nodes killed, paused, cut off under MPI; the 
 
 sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault seeds
 	$(GO) run ./testbed/sim/instance/cmd -nodes $(N) -seeds $(SEEDS)
+	$(GO) run ./testbed/sim/instance/cmd -nodes 256 -jobs 100 -tasks 25000 -seeds 0
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
 	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 

@@ -1,7 +1,9 @@
 package instance
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -24,4 +26,18 @@ func TestBackfillDelaysNobody(t *testing.T) {
 		t.Errorf("%d tasks began in held slots, and %d were stopped: the seeds show nothing", filled, halted)
 	}
 	t.Logf("figure: %d tasks began in held slots, %d of them were stopped", filled, halted)
+}
+
+// TestEnsemble holds gangs of half the cluster beside small tasks against an ideal central
+// queue with backfill.
+func TestEnsemble(t *testing.T) {
+	e := Ensemble{Hosts: 64, Slots: 16, Gangs: 100, Tasks: 6250, GangRuns: 10 * time.Second, TaskRuns: time.Second, Seed: 1}
+	if os.Getenv("FILCH_PROOF") != "" {
+		e.Hosts, e.Tasks = 256, 25000
+	}
+	r := e.Run()
+	t.Logf("figure: %d gangs beside %d tasks on %d nodes: makespan %.3f of an ideal queue with backfill", r.Gangs, r.Tasks, r.Hosts, r.Ratio())
+	for _, line := range r.Short() {
+		t.Error(line)
+	}
 }
