@@ -103,13 +103,3 @@ func (f *Fills) Occupants() (all []slots.Occupant) {
 	}
 	return all
 }
-
-// count is the tasks of a job that run in held slots here.
-func (f *Fills) count(id filch.JobID) (n int64) {
-	for _, r := range f.tasks.runs { // in any order: a sum
-		if r.job == id && r.Loan.Borrowed() {
-			n++
-		}
-	}
-	return n
-}
