@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -66,7 +66,7 @@ dht/store: . dht dht/roster dht/store/message dht/store/record varint
 dht/store/message: . dht dht/roster dht/store/record varint
 dht/store/record: . dht varint
 launcher: . dht dht/store varint mtc mtc/message mtc/record stealer
-launcher/client: . dht launcher launcher/config/place launcher/wire mtc
+launcher/client: . dht launcher launcher/config/place launcher/wire mtc/submit
 launcher/config: . launcher/config/place launcher/topology mtc/workflow/yaml slots
 launcher/config/place: . launcher/topology
 launcher/daemon: *
@@ -82,7 +82,7 @@ launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks lau
 launcher/node/local: . launcher mtc/policy mtc/record slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
-launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record slots
+launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/submit slots
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
@@ -95,7 +95,7 @@ launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
-mtc: . mtc/before mtc/ends mtc/graph mtc/message mtc/plan mtc/policy mtc/queue mtc/record
+mtc: . mtc/before mtc/ends mtc/graph mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/submit
 mtc/before: . mtc/record
 mtc/ends: . mtc/message mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
@@ -104,6 +104,7 @@ mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
 mtc/record: . varint
+mtc/submit: . mtc/graph mtc/record
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:
@@ -111,10 +112,10 @@ scripts/...: *
 slots: .
 stealer: .
 testbed/...: * testbed
-testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record slots stealer testbed
+testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
-testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/record slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/peril: . dht dht/store
 testbed/sim/planted:
 testbed/sim/ranges:

@@ -1,5 +1,5 @@
 // Package launcher is the vocabulary of the launchers: requests of clients ([Request],
-// [mtc.Submission]), messages between nodes ([Message]), the work of a driver ([Outbox]),
+// [submit.Job]), messages between nodes ([Message]), the work of a driver ([Outbox]),
 // reports of keepers and to clients ([Event]), and the records of jobs ([JobEntry],
 // [JobRecord]).
 //

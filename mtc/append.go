@@ -16,10 +16,6 @@ import (
 // writes an empty line into the payload record, which beats the late messages of the dead
 // adder, and then the end `lost`.
 
-// linesWait bounds the wait for a line while no death of the adder is known: an adder has
-// at most a frame of lines under way.
-const linesWait = time.Minute
-
 // Add gives an open bag more tasks; repeated additions with the same token count once.
 func (c *Core) Add(now time.Duration, id filch.JobID, token, count int32, lines [][]byte, out *Out) error {
 	c.enter(now, out)
@@ -96,36 +92,16 @@ func (c *Core) tickLines(j *job) (next time.Duration) {
 		c.lookJob(j)
 	}
 	for i := range due {
-		if offs := c.lostLines(j, &due[i]); len(offs) > 0 {
-			c.giveUp(j, due[i].Part, offs)
-			continue
+		if j.rec != nil && !mutantWaitForDead {
+			if offs := due[i].Lost(c.now, j.rec, c.cfg.Members.Dead); len(offs) > 0 {
+				c.giveUp(j, due[i].Part, offs)
+				continue
+			}
 		}
 		j.payloads.Again(due[i].Part)
 		c.fetch(j, due[i].Part)
 	}
 	return next
-}
-
-// lostLines are the tasks of a payload record whose line no node will write, as far as
-// this node knows.
-func (c *Core) lostLines(j *job, a *queue.Absence) (offs []uint8) {
-	if j.rec == nil || mutantWaitForDead {
-		return nil
-	}
-	for off := range int32(record.PayloadSize) {
-		i := a.Part*record.PayloadSize + off
-		if i >= j.rec.Total {
-			break
-		}
-		dead := c.now-a.Since >= linesWait
-		for _, b := range j.rec.Added {
-			dead = dead || i >= b.Base && i < b.Base+b.Count && c.cfg.Members.Dead(b.By)
-		}
-		if dead {
-			offs = append(offs, uint8(off))
-		}
-	}
-	return offs
 }
 
 // giveUp writes to a payload record that the lines of some tasks will not come.

@@ -7,7 +7,9 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func someLines(n int) (lines [][]byte) {
@@ -32,7 +34,7 @@ func adderDies(t *testing.T, adder, arrive int) {
 	const first, more, third = 5, 70, 20
 	r := newRig(t, 4, 2, policy.Policy{})
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: first, Open: true, Lines: someLines(first), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Total: first, Open: true, Lines: someLines(first), Spec: record.Spec{Payloads: true}})
 	r.idle(100 * time.Millisecond)
 	add := func(node int, token int32, n int) {
 		d := r.nodes[node]
@@ -91,7 +93,7 @@ func adderDies(t *testing.T, adder, arrive int) {
 // One whose lines come after they were given up hears that they did not count.
 func TestSlowAdderIsRefused(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
-	r.submit(0, Submission{Job: 1, Open: true, Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Open: true, Spec: record.Spec{Payloads: true}})
 	r.idle(50 * time.Millisecond)
 	var late []record.Proposal
 	r.store.mute = func(p record.Proposal) bool {
@@ -108,7 +110,7 @@ func TestSlowAdderIsRefused(t *testing.T) {
 	r.act(d)
 	r.idle(time.Second)
 	r.store.mute = nil
-	r.idle(2 * linesWait)
+	r.idle(2 * queue.LinesWait)
 	for _, p := range late {
 		r.propose(d, p)
 	}
@@ -132,7 +134,7 @@ func TestSlowAdderIsRefused(t *testing.T) {
 func TestAdditionsAreOfOneKind(t *testing.T) {
 	for _, lines := range []bool{false, true} {
 		r := newRig(t, 1, 1, policy.Policy{})
-		s := Submission{Job: 1, Open: true, Spec: record.Spec{Payloads: lines}}
+		s := submit.Job{Job: 1, Open: true, Spec: record.Spec{Payloads: lines}}
 		if !lines {
 			s.Total = 1
 		}
@@ -161,8 +163,8 @@ func TestAdditionsAreOfOneKind(t *testing.T) {
 func TestPartialSubmissionEnds(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 20, Open: true, Partial: true, Lines: someLines(20), Spec: record.Spec{Payloads: true}})
-	r.submit(0, Submission{Job: 2, Total: 20, Open: true, Partial: true, Lines: someLines(20), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Total: 20, Open: true, Partial: true, Lines: someLines(20), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 2, Total: 20, Open: true, Partial: true, Lines: someLines(20), Spec: record.Spec{Payloads: true}})
 	r.idle(100 * time.Millisecond)
 	d := r.nodes[0]
 	d.Close(r.now, 2, &d.out)
@@ -182,7 +184,7 @@ func TestPartialSubmissionEnds(t *testing.T) {
 func TestAnswerOfAnAdditionForgetsNothing(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: someLines(40), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Total: 40, Open: true, Lines: someLines(40), Spec: record.Spec{Payloads: true}})
 	d := r.nodes[1]
 	var late []record.Proposal
 	r.store.mute = func(p record.Proposal) bool {

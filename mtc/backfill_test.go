@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // gapRig is a node without room for tasks, on which a gang holds slots for long already.
@@ -23,9 +24,9 @@ func (r *rig) gap(slots int32) {
 	r.act(d)
 }
 
-func usual(id filch.JobID, total int32, spec record.Spec) Submission {
+func usual(id filch.JobID, total int32, spec record.Spec) submit.Job {
 	spec.Expect = time.Second
-	return Submission{Job: id, Total: total, Spec: spec}
+	return submit.Job{Job: id, Total: total, Spec: spec}
 }
 
 // Tasks wait until the slots were idle for as long as such a task takes.
@@ -58,7 +59,7 @@ func TestTasksRunInHeldSlots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := gapRig(t, 1, 2)
-			r.submit(0, Submission{Job: 1, Total: 3, Spec: c.spec})
+			r.submit(0, submit.Job{Job: 1, Total: 3, Spec: c.spec})
 			r.at(100 * time.Millisecond)
 			if len(r.started) != c.want {
 				t.Fatalf("%d tasks began in two held slots, want %d", len(r.started), c.want)

@@ -7,11 +7,12 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func TestBagRunsEachTaskOnce(t *testing.T) {
 	r := newRig(t, 1, 4, policy.Policy{})
-	r.submit(0, Submission{Job: 1, Total: 10000})
+	r.submit(0, submit.Job{Job: 1, Total: 10000})
 	j := r.run(1, time.Minute)
 	if got := j.Tally(); got != (record.Tally{OK: 10000}) {
 		t.Errorf("tally %+v, want 10000 ok", got)
@@ -41,7 +42,7 @@ func TestBagRunsEachTaskOnce(t *testing.T) {
 func TestBagIsBalanced(t *testing.T) {
 	r := newRig(t, 8, 4, policy.Policy{})
 	r.length = func(Start) time.Duration { return 10 * time.Millisecond }
-	r.submit(0, Submission{Job: 1, Total: 8000})
+	r.submit(0, submit.Job{Job: 1, Total: 8000})
 	begin := r.now
 	j := r.run(1, time.Minute)
 	if j.Tally().OK != 8000 || len(r.started) != 8000 {
@@ -65,7 +66,7 @@ func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
 		}
 		return false
 	}
-	r.submit(0, Submission{Job: 1, Total: total})
+	r.submit(0, submit.Job{Job: 1, Total: total})
 	r.run(1, time.Minute)
 	if asked > 2*total/frontMax {
 		t.Errorf("%d operations on zones for %d tasks that take no time, want at most %d", asked, total, 2*total/frontMax)

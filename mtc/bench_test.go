@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // BenchmarkStations is a no-op task's way through the core, all stations with
@@ -21,7 +22,7 @@ func BenchmarkStations(b *testing.B) {
 		now := time.Duration(0)
 		c.SetRoom(now, filch.Room{Slots: 64}, &out)
 		b.StartTimer()
-		if err := c.Submit(now, Submission{Job: 1, Total: total, Spec: record.Spec{Each: filch.Room{Slots: 1}}}, &out); err != nil {
+		if err := c.Submit(now, submit.Job{Job: 1, Total: total, Spec: record.Spec{Each: filch.Room{Slots: 1}}}, &out); err != nil {
 			b.Fatal(err)
 		}
 		starts := 0

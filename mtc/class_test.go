@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Both nodes have tasks of the usual class for a minute. Tasks of a better class arrive at
@@ -15,8 +16,8 @@ func TestBetterClassIsStolen(t *testing.T) {
 	for _, lost := range []int{0, 1} {
 		r := newRig(t, 2, 1, policy.Policy{})
 		r.length = slow(100 * time.Millisecond)
-		r.submit(0, Submission{Job: 1, Total: 600})
-		r.submit(1, Submission{Job: 2, Total: 600})
+		r.submit(0, submit.Job{Job: 1, Total: 600})
+		r.submit(1, submit.Job{Job: 2, Total: 600})
 		r.idle(5 * time.Second)
 		left := lost
 		r.lose = func(m message.Message) bool {
@@ -26,7 +27,7 @@ func TestBetterClassIsStolen(t *testing.T) {
 			left--
 			return true
 		}
-		r.submit(0, Submission{Job: 3, Total: 40, Ticket: filch.Ticket{Class: -1, UnixNS: int64(r.now), Job: 3}})
+		r.submit(0, submit.Job{Job: 3, Total: 40, Ticket: filch.Ticket{Class: -1, UnixNS: int64(r.now), Job: 3}})
 		first := len(r.started)
 		began := r.now
 		for r.job(3) == nil || !r.job(3).Finished() {
@@ -54,8 +55,8 @@ func TestBetterClassIsStolen(t *testing.T) {
 func TestOneClassIsQuiet(t *testing.T) {
 	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 300, Ticket: filch.Ticket{Class: -2, Job: 1}})
-	r.submit(1, Submission{Job: 2, Total: 300, Ticket: filch.Ticket{Class: -2, UnixNS: 1, Job: 2}})
+	r.submit(0, submit.Job{Job: 1, Total: 300, Ticket: filch.Ticket{Class: -2, Job: 1}})
+	r.submit(1, submit.Job{Job: 2, Total: 300, Ticket: filch.Ticket{Class: -2, UnixNS: 1, Job: 2}})
 	r.idle(5 * time.Second)
 	asks := r.sent[message.KindLoadAsk]
 	r.idle(20 * time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // secondsOf is how long the line of a task says that it may take.
@@ -74,7 +75,7 @@ func TestTasksWithLimitsOfTheirOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := limitRig(t, 1, 1, c.w)
 			c.spec.Payloads, c.spec.Limits = true, true
-			r.submit(0, Submission{Job: 1, Spec: c.spec, Total: int32(len(c.lines)), Lines: c.lines})
+			r.submit(0, submit.Job{Job: 1, Spec: c.spec, Total: int32(len(c.lines)), Lines: c.lines})
 			r.idle(2 * time.Minute)
 			if got := fmt.Sprint(r.startedTasks()); got != c.want {
 				t.Errorf("started %s, want %s", got, c.want)
@@ -89,7 +90,7 @@ func TestTasksWithLimitsOfTheirOwn(t *testing.T) {
 // A cancel ends what is kept aside, too.
 func TestCancelOfWhatCannotFinish(t *testing.T) {
 	r := limitRig(t, 1, 1, policy.Walltime{End: 20 * time.Second})
-	r.submit(0, Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: 3, Lines: limitLines(60, 2, 60)})
+	r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: 3, Lines: limitLines(60, 2, 60)})
 	r.idle(5 * time.Second)
 	r.nodes[0].Cancel(r.now, 1, "", &r.nodes[0].out)
 	r.act(r.nodes[0])
@@ -107,7 +108,7 @@ func TestTasksWithLimitsGoWhereTheyCanFinish(t *testing.T) {
 		t.Run(fmt.Sprintf("graph %v", graph), func(t *testing.T) {
 			r := limitRig(t, 3, 1, ends, ends)
 			r.nodes[2].SetRoom(0, filch.Room{}, &r.nodes[2].out)
-			s := Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}}
+			s := submit.Job{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}}
 			for i := range 40 {
 				line := limitLines([]int{60, 1}[i%2])[0]
 				if graph {
@@ -142,7 +143,7 @@ func TestAsideIsBounded(t *testing.T) {
 	for range lateMax + 1000 {
 		list = append(list, list[0])
 	}
-	r.submit(0, Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: int32(len(list)), Lines: list})
+	r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: int32(len(list)), Lines: list})
 	r.idle(time.Minute)
 	if s, _ := r.nodes[0].Job(1); s.Pace.Aside != lateMax || !s.Pace.Late {
 		t.Errorf("%d are kept aside, late is %v; want %d", s.Pace.Aside, s.Pace.Late, lateMax)
@@ -158,7 +159,7 @@ func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
 	for range 12 {
 		secs = append(secs, 60)
 	}
-	r.submit(0, Submission{Job: 1, Spec: record.Spec{Payloads: true, Limits: true, Once: true}, Total: int32(len(secs)), Lines: limitLines(secs...)})
+	r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Payloads: true, Limits: true, Once: true}, Total: int32(len(secs)), Lines: limitLines(secs...)})
 	r.idle(5 * time.Second)
 	if s, _ := r.nodes[1].Job(1); s.Pace.Aside == 0 {
 		t.Fatal("no task is kept aside on the node that ends")
@@ -175,7 +176,7 @@ func TestAStolenTaskThatRunsOnceGoesOn(t *testing.T) {
 func TestTokensGoWhereTasksCanFinish(t *testing.T) {
 	for _, each := range []bool{false, true} {
 		r := limitRig(t, 2, 2, policy.Walltime{End: 100 * time.Second})
-		s := Submission{Job: 1, Spec: record.Spec{Cap: 2, Limit: time.Minute}, Total: 30}
+		s := submit.Job{Job: 1, Spec: record.Spec{Cap: 2, Limit: time.Minute}, Total: 30}
 		if each {
 			s.Spec.Limits, s.Spec.Payloads = true, true
 			for range s.Total {

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // drain has a node drain, or take work again, and all others hear of it.
@@ -41,7 +42,7 @@ func TestDrainedNodeSubmits(t *testing.T) {
 	r.idle(time.Minute) // the thieves rest
 	r.drain(0, true)
 	r.idle(time.Minute)
-	r.submit(0, Submission{Job: 1, Total: 3})
+	r.submit(0, submit.Job{Job: 1, Total: 3})
 	began := r.now
 	j := r.run(1, 10*time.Second)
 	if took := r.now - began; j.Tally().OK != 3 || r.byNode["n1"] != 0 || took > time.Second {
@@ -57,7 +58,7 @@ func TestDrainEmptiesQueue(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			r := newRig(t, 4, 2, policy.Policy{})
 			r.length = slow(10 * time.Second)
-			s := Submission{Job: 1, Total: 100}
+			s := submit.Job{Job: 1, Total: 100}
 			switch kind {
 			case "once":
 				s.Spec.Once = true
@@ -110,7 +111,7 @@ func TestDrainSharesDedicated(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{Kind: policy.MDL})
 	r.length = slow(time.Second)
 	r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 1 << 30} }
-	s := Submission{Job: 1, Nodes: []record.GraphNode{{Name: "a"}}}
+	s := submit.Job{Job: 1, Nodes: []record.GraphNode{{Name: "a"}}}
 	for i := range 20 {
 		s.Nodes = append(s.Nodes, record.GraphNode{Name: fmt.Sprint(i), Parents: []int32{0}})
 	}
@@ -142,7 +143,7 @@ func TestDrainOfAll(t *testing.T) {
 	for i := range r.nodes {
 		r.drain(i, true)
 	}
-	r.submit(0, Submission{Job: 1, Total: 50})
+	r.submit(0, submit.Job{Job: 1, Total: 50})
 	r.idle(time.Minute)
 	if len(r.started) > 0 {
 		t.Errorf("%d tasks began although every node drains", len(r.started))
@@ -155,7 +156,7 @@ func TestDrainOfAll(t *testing.T) {
 		r.drain(i, false)
 	}
 	r.length = slow(time.Second)
-	r.submit(2, Submission{Job: 2, Total: 50})
+	r.submit(2, submit.Job{Job: 2, Total: 50})
 	r.run(2, time.Minute)
 	if r.byNode["n1"] == 0 || r.byNode["n2"] == 0 {
 		t.Errorf("starts %v: want some on every node after all drains are undone", r.byNode)
@@ -171,7 +172,7 @@ func TestThievesAskDrained(t *testing.T) {
 		o, ok := m.(*message.Offer)
 		return ok && o.Ask == 0
 	}
-	r.submit(1, Submission{Job: 1, Total: 60})
+	r.submit(1, submit.Job{Job: 1, Total: 60})
 	r.length = slow(100 * time.Millisecond)
 	if j := r.run(1, 5*time.Minute); j.Tally().OK != 60 || r.byNode["n2"] != 0 {
 		t.Errorf("%+v, starts %v: want 60 ok and none on n2", j.Tally(), r.byNode)
@@ -186,7 +187,7 @@ func TestDrainedRefusesGifts(t *testing.T) {
 		d.Drain(r.now, true, &d.out)
 		r.act(d)
 	}
-	r.submit(0, Submission{Job: 1, Total: 10})
+	r.submit(0, submit.Job{Job: 1, Total: 10})
 	r.idle(10 * time.Second)
 	if n := r.sent[message.KindOffer]; n == 0 || n > 200 {
 		t.Errorf("%d offers in 10 s, want some and few", n)
@@ -210,7 +211,7 @@ func TestDrainedGivesTokensBack(t *testing.T) {
 		}
 		return 10 * time.Millisecond
 	}
-	r.submit(0, Submission{Job: 1, Total: 100, Spec: record.Spec{Cap: 4, Each: filch.Room{Slots: 2}}})
+	r.submit(0, submit.Job{Job: 1, Total: 100, Spec: record.Spec{Cap: 4, Each: filch.Room{Slots: 2}}})
 	r.idle(time.Second)
 	r.drain(0, true)
 	r.idle(20 * time.Second)
@@ -229,7 +230,7 @@ func TestDeadNodeDrains(t *testing.T) {
 	r.away = r.nodes[0]
 	r.length = slow(50 * time.Millisecond)
 	nth := map[string]bool{}
-	r.submit(0, Submission{Job: 1, Total: total})
+	r.submit(0, submit.Job{Job: 1, Total: total})
 	r.idle(500 * time.Millisecond)
 	d := r.nodes[0]
 	if d.queued() == 0 {

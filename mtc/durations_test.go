@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A node that is taken away starts no task that cannot finish on it, as far as
@@ -32,7 +33,7 @@ func TestNoTaskStartsThatCannotFinish(t *testing.T) {
 			r := newRig(t, 1, 1, policy.Policy{})
 			r.nodes[0].cfg.Walltime = c.walltime
 			r.length = func(Start) time.Duration { return c.length }
-			r.submit(0, Submission{Job: 1, Spec: c.spec, Total: 40})
+			r.submit(0, submit.Job{Job: 1, Spec: c.spec, Total: 40})
 			r.idle(2 * time.Minute)
 			if got := len(r.started); got != c.want {
 				t.Errorf("%d tasks of %v were started before the end at %v, want %d", got, c.length, end, c.want)
@@ -52,7 +53,7 @@ func TestTasksGoWhereTheyCanFinish(t *testing.T) {
 		d.cfg.Walltime = ends
 	}
 	r.length = func(Start) time.Duration { return 3 * time.Second }
-	r.submit(0, Submission{Job: 1, Total: 100})
+	r.submit(0, submit.Job{Job: 1, Total: 100})
 	r.run(1, 5*time.Minute)
 	if j := r.job(1); j == nil || j.Tally().OK != 100 {
 		t.Fatalf("not all tasks ended: %+v", j)
@@ -69,13 +70,13 @@ func TestTasksGoWhereTheyCanFinish(t *testing.T) {
 func TestKindsAreLearnt(t *testing.T) {
 	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = func(Start) time.Duration { return 3 * time.Second }
-	r.submit(0, Submission{Job: 1, Spec: record.Spec{Like: "solve"}, Total: 1})
+	r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Like: "solve"}, Total: 1})
 	r.run(1, time.Minute)
 	for _, d := range r.nodes {
 		d.cfg.Walltime = policy.Walltime{End: r.now + 3*time.Second}
 	}
-	r.submit(0, Submission{Job: 2, Spec: record.Spec{Like: "solve"}, Total: 10})
-	r.submit(0, Submission{Job: 3, Spec: record.Spec{Like: "other"}, Total: 10})
+	r.submit(0, submit.Job{Job: 2, Spec: record.Spec{Like: "solve"}, Total: 10})
+	r.submit(0, submit.Job{Job: 3, Spec: record.Spec{Like: "other"}, Total: 10})
 	r.idle(time.Second)
 	for _, s := range r.started[1:] {
 		if s.Job != 3 {

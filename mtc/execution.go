@@ -355,10 +355,3 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.exec.release(e.Run)
 	c.settle()
 }
-
-// next is a task for its next attempt.
-func next(it queue.Item) queue.Item {
-	it.Attempt++
-	it.Hop, it.Tracked = 0, true
-	return it
-}

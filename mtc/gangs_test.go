@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // gangRig is nodes of 4 slots whose gangs last a second.
@@ -23,8 +24,8 @@ func gangRig(t *testing.T, nodes int) *rig {
 	return r
 }
 
-func gangs(id filch.JobID, total, ranks, nodes int32) Submission {
-	return Submission{Job: id, Total: total, Spec: record.Spec{Gang: record.Gang{Ranks: ranks, Nodes: nodes}, CrashLimit: record.CrashLimit}}
+func gangs(id filch.JobID, total, ranks, nodes int32) submit.Job {
+	return submit.Job{Job: id, Total: total, Spec: record.Spec{Gang: record.Gang{Ranks: ranks, Nodes: nodes}, CrashLimit: record.CrashLimit}}
 }
 
 // at lets the rig go on to a moment.
@@ -88,7 +89,7 @@ func TestGangThatFitsNowhereAloneGathersAtOnce(t *testing.T) {
 func TestFewGangsGatherSideBySide(t *testing.T) {
 	r := gangRig(t, 1)
 	r.submit(0, gangs(1, 2*gathersMax, 8, 0))
-	r.submit(0, Submission{Job: 2, Total: 4, Spec: record.Spec{CrashLimit: record.CrashLimit}})
+	r.submit(0, submit.Job{Job: 2, Total: 4, Spec: record.Spec{CrashLimit: record.CrashLimit}})
 	r.at(10 * time.Millisecond)
 	d := r.nodes[0]
 	if got := r.started; d.Look().Gathers() != gathersMax || len(got) != gathersMax+4 {

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // tell has all others hear how a node stands.
@@ -42,7 +43,7 @@ func TestGoneNodesTasksMove(t *testing.T) {
 			t.Run(fmt.Sprintf("once-%v/node-%d", once, victim), func(t *testing.T) {
 				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: total, Spec: record.Spec{Once: once}})
+				r.submit(0, submit.Job{Job: 1, Total: total, Spec: record.Spec{Once: once}})
 				r.idle(500 * time.Millisecond)
 				d := r.nodes[victim]
 				d.down, d.running, d.mail = true, nil, nil
@@ -75,7 +76,7 @@ func TestGoneNodeLives(t *testing.T) {
 				r := newRig(t, 4, 2, policy.Policy{})
 				r.away = r.nodes[victim]
 				r.length = slow(50 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: total, Spec: record.Spec{Once: once, CrashLimit: 1}})
+				r.submit(0, submit.Job{Job: 1, Total: total, Spec: record.Spec{Once: once, CrashLimit: 1}})
 				r.idle(300 * time.Millisecond)
 				r.tell(victim, filch.Member{Standing: filch.Gone})
 				r.idle(500 * time.Millisecond)
@@ -103,7 +104,7 @@ func TestGoneNodeLives(t *testing.T) {
 func TestGoneLeaderKeepsItsSubmission(t *testing.T) {
 	r := newRig(t, 4, 2, policy.Policy{})
 	r.away = r.nodes[0]
-	r.submit(0, Submission{Job: 1, Total: 8, Open: true, Partial: true})
+	r.submit(0, submit.Job{Job: 1, Total: 8, Open: true, Partial: true})
 	r.idle(100 * time.Millisecond)
 	r.tell(0, filch.Member{Standing: filch.Gone})
 	r.idle(3 * time.Second)

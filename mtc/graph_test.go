@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func TestGraphOfAMillion(t *testing.T) {
@@ -97,7 +98,7 @@ func TestWorkflowKeepsOrder(t *testing.T) {
 				return End{Run: s.Run, State: filch.OK, Bytes: int64(s.Index) * 10}
 			}
 			ended := map[int32]bool{}
-			r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+			r.submit(0, submit.Job{Job: 1, Nodes: workflow(parents...)})
 			checked := 0
 			limit := time.Minute
 			for r.step(limit) {
@@ -140,7 +141,7 @@ func TestFailedTaskSkipsDependents(t *testing.T) {
 			return End{Run: s.Run, State: filch.OK}
 		}
 		// 0 -> 1 -> 3 -> 4, 0 -> 2 -> 4, and a long tail behind 2.
-		r.submit(0, Submission{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(
+		r.submit(0, submit.Job{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(
 			nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 3}, []int32{2}, []int32{5}, []int32{6})})
 		got := r.run(1, time.Minute).Tally()
 		switch mode {
@@ -178,7 +179,7 @@ func TestWorkflowOutlivesItsNodes(t *testing.T) {
 			t.Run(fmt.Sprintf("node-%d/once-%v", victim, once), func(t *testing.T) {
 				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Spec: record.Spec{Once: once}, Nodes: workflow(parents...)})
+				r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Once: once}, Nodes: workflow(parents...)})
 				r.idle(300 * time.Millisecond)
 				r.kill(victim, time.Second)
 				got := r.run(1, time.Minute).Tally()
@@ -205,7 +206,7 @@ func TestCancelWorkflow(t *testing.T) {
 	}
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(20 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+	r.submit(0, submit.Job{Job: 1, Nodes: workflow(parents...)})
 	r.idle(200 * time.Millisecond)
 	d := r.nodes[1]
 	d.Cancel(r.now, 1, "", &d.out)
@@ -226,7 +227,7 @@ func TestOpenBagOutlivesItsLeader(t *testing.T) {
 		}
 		return l
 	}
-	r.submit(0, Submission{Job: 1, Total: 40, Open: true, Lines: lines(40), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Total: 40, Open: true, Lines: lines(40), Spec: record.Spec{Payloads: true}})
 	r.idle(20 * time.Millisecond)
 	r.kill(0, 3*time.Second)
 	r.idle(time.Second)
@@ -278,7 +279,7 @@ func TestCriticalPathBeforeFillers(t *testing.T) {
 		r.result = func(s Start) End {
 			return End{Run: s.Run, State: filch.OK, Bytes: map[int32]int64{0: 1 << 20}[s.Index]}
 		}
-		r.submit(0, Submission{Job: 1, Nodes: nodes})
+		r.submit(0, submit.Job{Job: 1, Nodes: nodes})
 		if j := r.run(1, time.Minute); j == nil || !j.Finished() {
 			t.Fatal("the workflow did not end")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // rig is a few cores over a store and a network without faults or delays of
@@ -416,7 +417,7 @@ func (r *rig) task(id filch.JobID, i int32) record.Task {
 	return record.Task{}
 }
 
-func (r *rig) submit(node int, s Submission) {
+func (r *rig) submit(node int, s submit.Job) {
 	r.t.Helper()
 	d := r.nodes[node]
 	if s.Ticket == (filch.Ticket{}) {

@@ -3,6 +3,7 @@ package mtc
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/before"
+	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -50,13 +51,10 @@ func (j *job) firstHop() uint32 { return leaderHops * j.rec.Hop }
 // inherit takes over a bag: zones without an owner belonged to the old leader.
 func (c *Core) inherit(j *job) {
 	l := j.leader
-	lo := l.total
+	first := l.total
 	l.total, l.orphan = j.rec.Total, false
-	for lo < j.rec.Total {
-		num := lo / record.ZoneSize
-		hi := min(j.rec.Total, (num+1)*record.ZoneSize)
-		c.inheritZone(j, num, lo, hi)
-		lo = hi
+	for num, part := range record.Zones(first, l.total) {
+		c.inheritZone(j, num, part[0], part[1])
 	}
 }
 
@@ -131,7 +129,7 @@ func (c *Core) loadGraph(j *job) {
 			if left--; left > 0 || j.leader == nil || j.leader.graph != nil {
 				return
 			}
-			g, err := graphOf(nodes)
+			g, err := graph.Of(nodes)
 			if err != nil {
 				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return

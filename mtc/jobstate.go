@@ -127,11 +127,8 @@ func (c *Core) void(j *job, s filch.State) {
 // voidRange ends the rest of a range without a start. The operation goes to each zone
 // with the tallies.
 func (c *Core) voidRange(j *job, s policy.Range, end filch.State) {
-	for lo := s.Next; lo < s.Hi; {
-		num := lo / record.ZoneSize
-		hi := min(s.Hi, (num+1)*record.ZoneSize)
-		c.recorder.Void(j, num, record.ZoneOp{Kind: record.ZoneVoid, Lo: lo, Hi: hi, Hop: s.Hop, Owner: c.self, Void: end})
-		lo = hi
+	for num, part := range record.Zones(s.Next, s.Hi) {
+		c.recorder.Void(j, num, record.ZoneOp{Kind: record.ZoneVoid, Lo: part[0], Hi: part[1], Hop: s.Hop, Owner: c.self, Void: end})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // leaderAgain is how often a leader repeats the message that its job was cancelled, until
@@ -48,31 +49,17 @@ type graphReads struct {
 
 // Submit takes a job of clients at this node. Submit returns an error for an invalid
 // submission; later results go to the clients as [Tell].
-func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
+func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	c.enter(now, out)
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	if c.jobs[s.Job] != nil {
 		return filch.Errorf(filch.Invalid, "job %d exists", s.Job)
 	}
-	var g *graph.Graph
-	if len(s.Nodes) > 0 {
-		var err error
-		if g, err = graphOf(s.Nodes); err != nil {
-			return err
-		}
-		if _, cycle := g.Order(); cycle != nil {
-			return graph.CycleError(cycle, func(i int32) string { return s.Nodes[i].Name })
-		}
-		s.Total = int32(len(s.Nodes))
-		s.Spec.Payloads = true
-		for i := range s.Nodes {
-			s.Lines = append(s.Lines, s.Nodes[i].Encode())
-		}
-		if err := record.CheckLines(s.Lines); err != nil {
-			return err
-		}
+	g, err := s.Graph()
+	if err != nil {
+		return err
 	}
 	j := c.job(s.Job)
 	j.ticket, j.view.asked, j.follow = s.Ticket, true, j.follow || s.Follow
@@ -94,11 +81,6 @@ func (c *Core) Submit(now time.Duration, s Submission, out *Out) error {
 	return nil
 }
 
-// graphOf is the graph of a workflow's tasks.
-func graphOf(nodes []record.GraphNode) (*graph.Graph, error) {
-	return graph.New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
-}
-
 // take makes the graph the leader's, with no task ended.
 func (l *leader) take(g *graph.Graph, nodes []record.GraphNode, mode record.FailMode, guess time.Duration) {
 	l.graph, l.tracker = g, graph.NewTracker(g, mode)
@@ -111,56 +93,6 @@ func (l *leader) learn(i int32, s filch.State, took time.Duration) {
 		l.plan.Ended(i, took)
 	}
 }
-
-func (s *Submission) check() error {
-	switch {
-	case s.Job <= 0:
-		return filch.Errorf(filch.Invalid, "a job has a positive number, not %d", s.Job)
-	case s.Total < 0 || s.Total > record.MaxTasks || len(s.Nodes) > record.MaxTasks:
-		return filch.Errorf(filch.Invalid, "a job has at most %d tasks", record.MaxTasks)
-	case s.Total == 0 && len(s.Nodes) == 0 && !s.Open:
-		return filch.Errorf(filch.Invalid, "a job without tasks")
-	case len(s.Nodes) > 0 && s.Open:
-		return filch.Errorf(filch.Invalid, "a workflow cannot grow")
-	case len(s.Nodes) == 0 && s.Spec.Payloads && len(s.Lines) != int(s.Total):
-		return filch.Errorf(filch.Invalid, "%d lines for %d tasks", len(s.Lines), s.Total)
-	case len(s.Name) > record.MaxName:
-		return filch.Errorf(filch.Invalid, "the name of a job has at most %d bytes, not %d", record.MaxName, len(s.Name))
-	case len(s.HeldBy) > record.MaxBy:
-		return filch.Errorf(filch.Invalid, "the name of the holder of a job has at most %d bytes, not %d", record.MaxBy, len(s.HeldBy))
-	case len(s.Spec.Like) > record.MaxLike:
-		return filch.Errorf(filch.Invalid, "the kind of a job has at most %d bytes, not %d", record.MaxLike, len(s.Spec.Like))
-	case max(len(s.Spec.Picks), len(s.Spec.Again)) > record.MaxPicks:
-		return filch.Errorf(filch.Invalid, "a job has at most %d runs of numbers, not %d", record.MaxPicks, max(len(s.Spec.Picks), len(s.Spec.Again)))
-	}
-	if err := s.Conditions.Check(); err != nil {
-		return err
-	}
-	spec := s.Spec.Encode()
-	if n := len(spec); n > maxSpec {
-		return filch.Errorf(filch.Invalid, "the specification of a job has %d bytes, at most %d", n, maxSpec)
-	}
-	if _, err := record.DecodeSpec(spec); err != nil {
-		return filch.Errorf(filch.Invalid, "the nodes or resources of the tasks cannot be recorded: %s", err.Error())
-	}
-	if err := record.CheckLong(s.Long); err != nil {
-		return err
-	}
-	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		switch {
-		case len(n.Parents) > record.MaxInputs || len(n.Name) > record.MaxGraphName:
-			return filch.Errorf(filch.Invalid, "task %q waits for %d tasks; at most %d, with a name of %d bytes",
-				n.Name, len(n.Parents), record.MaxInputs, record.MaxGraphName)
-		case len(n.Kind) > record.MaxKind:
-			return filch.Errorf(filch.Invalid, "the kind of task %q has %d bytes, at most %d", n.Name, len(n.Kind), record.MaxKind)
-		}
-	}
-	return record.CheckLines(s.Lines)
-}
-
-// maxSpec bounds a spec in bytes: the store takes little more.
-const maxSpec = 200 << 10
 
 // putJob writes the records of a submission, the job's record last: a node that sees the
 // job's record sees the whole submission.
@@ -191,15 +123,8 @@ func (c *Core) putLong(j *job, long [][]byte, then func(record.Answer)) (parts i
 // putLines writes the payloads of the tasks from base on and returns the number of
 // records.
 func (c *Core) putLines(j *job, base int32, lines [][]byte, then func(record.Answer)) (parts int) {
-	for k := 0; k < len(lines); {
-		i := base + int32(k)
-		p := record.Payload{}
-		for off := i % record.PayloadSize; off < record.PayloadSize && k < len(lines); off++ {
-			p.Offs = append(p.Offs, uint8(off))
-			p.Lines = append(p.Lines, lines[k])
-			k++
-		}
-		c.commits.merge(record.KeyPayload(j.id, i/record.PayloadSize), record.RecordPayload, p.Encode(), then)
+	for part, p := range record.Payloads(base, lines) {
+		c.commits.merge(record.KeyPayload(j.id, part), record.RecordPayload, p.Encode(), then)
 		parts++
 	}
 	return parts

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func lines(b []byte) [][]byte {
@@ -118,7 +119,7 @@ func resumeOnce(t *testing.T, kind string, seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	total := int32(200 + rnd.IntN(900))
 	once := kind == "once" || kind == "once-graph"
-	sub := Submission{Job: 3, Name: "mine", Total: total, Spec: record.Spec{Once: once, Retries: 1}}
+	sub := submit.Job{Job: 3, Name: "mine", Total: total, Spec: record.Spec{Once: once, Retries: 1}}
 	switch kind {
 	case "lines":
 		sub.Spec.Payloads = true

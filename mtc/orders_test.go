@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // order gives a node an order about a job.
@@ -51,7 +52,7 @@ func TestCancelOfWaitingTasks(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			r := newRig(t, 4, 2, policy.Policy{})
 			r.length = slow(10 * time.Second)
-			s := Submission{Job: 1, Total: 1000}
+			s := submit.Job{Job: 1, Total: 1000}
 			switch kind {
 			case "once":
 				s.Spec.Once = true
@@ -117,7 +118,7 @@ func TestCancelOfWaitingTasks(t *testing.T) {
 func TestCancelOfRunningTask(t *testing.T) {
 	r := newRig(t, 1, 2, policy.Policy{})
 	r.length = slow(time.Minute)
-	r.submit(0, Submission{Job: 1, Total: 2, Spec: record.Spec{Retries: 5}})
+	r.submit(0, submit.Job{Job: 1, Total: 2, Spec: record.Spec{Retries: 5}})
 	r.idle(time.Second)
 	r.order(0, 1, cancels(record.Pick{From: 1, Count: 1}))
 	r.idle(time.Second)
@@ -148,7 +149,7 @@ func TestCancelWhileStolen(t *testing.T) {
 				offered = offered || is
 				return is && lost
 			}
-			r.submit(0, Submission{Job: 1, Total: 40})
+			r.submit(0, submit.Job{Job: 1, Total: 40})
 			for !offered && r.step(time.Minute) {
 			}
 			r.order(0, 1, cancels(record.Pick{From: 5, Count: 30}))
@@ -171,7 +172,7 @@ func TestCancelWhileStolen(t *testing.T) {
 func TestCancelOutlivesItsOwner(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(2 * time.Second)
-	r.submit(0, Submission{Job: 1, Total: 60})
+	r.submit(0, submit.Job{Job: 1, Total: 60})
 	r.idle(time.Second)
 	r.nodes[0].down = true
 	r.order(1, 1, cancels(record.Pick{From: 10, Count: 40}))
@@ -198,7 +199,7 @@ func TestCancelOutlivesItsOwner(t *testing.T) {
 func TestLostOrderComesBack(t *testing.T) {
 	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(time.Minute)
-	r.submit(0, Submission{Job: 1, Total: 2})
+	r.submit(0, submit.Job{Job: 1, Total: 2})
 	r.idle(time.Second)
 	if len(r.nodes[1].running) != 1 {
 		t.Fatalf("n2 runs %d tasks", len(r.nodes[1].running))
@@ -225,7 +226,7 @@ func TestLostOrderComesBack(t *testing.T) {
 func TestHoldAndRelease(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(3 * time.Second)
-	r.submit(0, Submission{Job: 1, Total: 30})
+	r.submit(0, submit.Job{Job: 1, Total: 30})
 	r.idle(time.Second)
 	r.order(1, 1, record.Orders{Held: true, By: "ann", Serial: r.job(1).Serial})
 	r.idle(time.Second)
@@ -234,7 +235,7 @@ func TestHoldAndRelease(t *testing.T) {
 	if got := r.job(1); got.Tally().OK != 3 || !got.Held || got.By != "ann" || len(r.started) != before {
 		t.Fatalf("%+v, %d starts after %d", got, len(r.started), before)
 	}
-	r.submit(1, Submission{Job: 2, Total: 9})
+	r.submit(1, submit.Job{Job: 2, Total: 9})
 	if r.run(2, time.Minute); r.byNode["n1"] < 2 || r.byNode["n3"] < 2 {
 		t.Errorf("starts %v: a held job keeps nodes from other work", r.byNode)
 	}
@@ -255,7 +256,7 @@ func TestHoldAndRelease(t *testing.T) {
 // TestHeldFromTheStart submits a held bag, which outlives the death of its leader.
 func TestHeldFromTheStart(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})
-	r.submit(0, Submission{Job: 1, Total: 5, HeldBy: "ann"})
+	r.submit(0, submit.Job{Job: 1, Total: 5, HeldBy: "ann"})
 	r.idle(time.Second)
 	r.nodes[0].down = true
 	for _, d := range r.nodes[1:] {
@@ -282,7 +283,7 @@ func TestCancelOfWorkflowTasks(t *testing.T) {
 			r := newRig(t, 3, 2, policy.Policy{})
 			r.length = slow(5 * time.Second)
 			// Task 0 runs first; 1 and 2 wait for 0; 3 for 1; 4 for 2 and 6; 5 runs first; 6 for 5.
-			r.submit(0, Submission{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 6}, nil, []int32{5})})
+			r.submit(0, submit.Job{Job: 1, Spec: record.Spec{OnFail: mode}, Nodes: workflow(nil, []int32{0}, []int32{0}, []int32{1}, []int32{2, 6}, nil, []int32{5})})
 			r.idle(time.Second)
 			r.order(1, 1, cancels(record.Pick{From: 1, Count: 1}, record.Pick{From: 5, Count: 1}))
 			if dies {

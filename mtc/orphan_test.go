@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A job that waits for another one, and whose leader died meanwhile, ends when
@@ -20,8 +21,8 @@ func TestAnOrphanThatWaitsEnds(t *testing.T) {
 				r := newRig(t, 3, 2, policy.Policy{})
 				r.length = slow(10 * time.Second)
 				r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
-				r.submit(0, Submission{Job: 1, Total: 3})
-				s := Submission{Job: 2, Total: 20, Conditions: record.Conditions{After: []filch.JobID{1}}}
+				r.submit(0, submit.Job{Job: 1, Total: 3})
+				s := submit.Job{Job: 2, Total: 20, Conditions: record.Conditions{After: []filch.JobID{1}}}
 				if graph {
 					s.Nodes = []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}
 				}
@@ -49,7 +50,7 @@ func TestAnOrphanThatWaitsEnds(t *testing.T) {
 func TestOnlyTheLeaderAcknowledges(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Nodes: []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}})
+	r.submit(0, submit.Job{Job: 1, Nodes: []record.GraphNode{{Name: "a"}, {Name: "b", Parents: []int32{0}}}})
 	r.idle(100 * time.Millisecond)
 	d := r.nodes[2]
 	d.Message(r.now, nodeName(1), &message.Told{Job: 1, Serial: 7, Ends: []message.ToldEnd{{Index: 0, State: filch.OK, Bytes: 0, By: nodeName(1)}}}, &d.out)
@@ -100,7 +101,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})
 	r.length = slow(time.Second)
-	r.submit(1, Submission{Job: 1, Total: 40})
+	r.submit(1, submit.Job{Job: 1, Total: 40})
 	r.idle(100 * time.Millisecond)
 	r.kill(2, 3*time.Second)
 	r.idle(sweepFor / 4)
@@ -135,13 +136,13 @@ func TestNoLookupsPileUp(t *testing.T) {
 		t.Run(fmt.Sprintf("graph-%v", graph), func(t *testing.T) {
 			r := newRig(t, 2, 1, policy.Policy{Kind: policy.MDL})
 			r.length = slow(time.Second)
-			s := Submission{Job: 1, Total: 1000}
+			s := submit.Job{Job: 1, Total: 1000}
 			if graph {
-				s = Submission{Job: 1, Nodes: fanOut(40)}
+				s = submit.Job{Job: 1, Nodes: fanOut(40)}
 				r.lose = func(m message.Message) bool { return m.Kind() == message.KindToldAck }
 			}
 			r.submit(0, s)
-			r.submit(1, Submission{Job: 2, Total: 1, Conditions: record.Conditions{After: []filch.JobID{1}}})
+			r.submit(1, submit.Job{Job: 2, Total: 1, Conditions: record.Conditions{After: []filch.JobID{1}}})
 			r.idle(5 * time.Second)
 			r.store.mute = func(p record.Proposal) bool { return p.Op == record.OpLookup && p.Kind == record.RecordJob }
 			r.idle(30 * time.Second)

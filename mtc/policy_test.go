@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func TestHeaviestInputFirst(t *testing.T) {
@@ -44,7 +45,7 @@ func TestPoliciesPlaceDifferently(t *testing.T) {
 		r := newRig(t, 4, 2, policy.Policy{Kind: kind, Threshold: 1 << 20, LocalTime: 100 * time.Millisecond})
 		r.length = slow(20 * time.Millisecond)
 		r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 64 << 20} }
-		r.submit(0, Submission{Job: 1, Nodes: fatTree(children)})
+		r.submit(0, submit.Job{Job: 1, Nodes: fatTree(children)})
 		r.run(1, time.Minute)
 		byRoot[kind] = r.byNode[r.task(1, 0).By.Node]
 	}
@@ -64,7 +65,7 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	r := newRig(t, 4, 2, policy.Policy{Kind: policy.MDL})
 	r.length = slow(20 * time.Millisecond)
 	r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 64 << 20} }
-	r.submit(0, Submission{Job: 1, Nodes: fatTree(400)})
+	r.submit(0, submit.Job{Job: 1, Nodes: fatTree(400)})
 	r.idle(500 * time.Millisecond)
 	at := r.node(r.task(1, 0).By.Node)
 	q := at.Queues()

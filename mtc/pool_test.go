@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // pool sets the limit of a resource that the nodes share.
@@ -40,9 +41,9 @@ func TestPoolIsNeverExceeded(t *testing.T) {
 				return time.Second
 			}
 			for id := filch.JobID(1); id <= 3; id++ {
-				r.submit(int(id), Submission{Job: id, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: each}}})
+				r.submit(int(id), submit.Job{Job: id, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: each}}})
 			}
-			r.submit(0, Submission{Job: 4, Total: 40})
+			r.submit(0, submit.Job{Job: 4, Total: 40})
 			began := r.now
 			for id := filch.JobID(1); id <= 4; id++ {
 				if j := r.run(id, 5*time.Minute); j.Tally().OK != 40 {
@@ -65,13 +66,13 @@ func TestPoolOfADeadNode(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.pool("license", 2)
 	r.length = slow(time.Hour)
-	r.submit(2, Submission{Job: 1, Total: 2, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(2, submit.Job{Job: 1, Total: 2, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.idle(time.Second)
 	if len(r.started) != 2 {
 		t.Fatalf("%d tasks started, want 2", len(r.started))
 	}
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 2, Total: 3, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 2, Total: 3, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.idle(10 * time.Second)
 	if len(r.started) != 2 {
 		t.Fatalf("%d tasks started under two licenses", len(r.started))
@@ -91,7 +92,7 @@ func TestPoolOfNodesCalledDead(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
 	r.pool("license", 3)
 	spec := record.Spec{Pool: record.Pool{Name: "license", Each: 1}}
-	r.submit(0, Submission{Job: 1, Total: 12, Spec: spec})
+	r.submit(0, submit.Job{Job: 1, Total: 12, Spec: spec})
 	r.run(1, time.Minute)
 	r.idle(time.Minute) // the nodes give their tokens back
 	key := record.KeyPool("license")
@@ -105,7 +106,7 @@ func TestPoolOfNodesCalledDead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.submit(0, Submission{Job: 2, Total: 12, Spec: spec})
+	r.submit(0, submit.Job{Job: 2, Total: 12, Spec: spec})
 	if j := r.run(2, time.Minute); j.Tally().OK != 12 {
 		t.Errorf("%+v", j.Tally())
 	}
@@ -116,11 +117,11 @@ func TestPoolAfterAPause(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.pool("license", 3)
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.run(1, time.Minute)
 	r.idle(time.Minute)
 	began := r.now
-	r.submit(0, Submission{Job: 2, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 2, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.run(2, time.Minute)
 	if took := r.now - began; took > 5500*time.Millisecond {
 		t.Errorf("took %v, want about 4s", took)
@@ -131,8 +132,8 @@ func TestPoolAfterAPause(t *testing.T) {
 // has defined lets nothing start.
 func TestPoolGrows(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
-	r.submit(0, Submission{Job: 1, Total: 4, Spec: record.Spec{Pool: record.Pool{Name: "seat", Each: 1}}})
-	r.submit(0, Submission{Job: 2, Total: 4})
+	r.submit(0, submit.Job{Job: 1, Total: 4, Spec: record.Spec{Pool: record.Pool{Name: "seat", Each: 1}}})
+	r.submit(0, submit.Job{Job: 2, Total: 4})
 	if j := r.run(2, time.Minute); j.Tally().OK != 4 {
 		t.Fatalf("the bag behind: %+v", j.Tally())
 	}
@@ -152,7 +153,7 @@ func TestPoolServesRuns(t *testing.T) {
 	r := newRig(t, 2, 4, policy.Policy{})
 	r.pool("license", 4)
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.idle(500 * time.Millisecond)
 	d := r.nodes[0]
 	for run := filch.JobID(7); run <= 8; run++ {
@@ -209,7 +210,7 @@ func TestPoolShrinks(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.pool("license", 6)
 	r.length = slow(300 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 2000, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 2000, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
 	r.idle(5 * time.Second)
 	rate := func() int {
 		r.idle(3 * time.Second) // until all nodes have looked

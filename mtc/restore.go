@@ -47,7 +47,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 		if err != nil {
 			return err
 		}
-		g, err := graphOf(nodes)
+		g, err := graph.Of(nodes)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (e *execution) judge(j *job, index int32, end *End) {
 // again queues a failed task for another try. After delay other nodes may have the task,
 // and this node coolTime later.
 func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
-	it = next(it)
+	it = it.Next()
 	j.queue.Hold(&it)
 	if delay > 0 && !e.core.drain.on {
 		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})

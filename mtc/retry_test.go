@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Only listed codes are tried again; a task that could not be run at all is, too.
@@ -26,7 +27,7 @@ func TestRetryCodes(t *testing.T) {
 		return e
 	}
 	rule := &record.Retry{Codes: []record.CodeRange{{From: 75, To: 75}, {From: 100, To: 110}, {From: 137, To: 137}}}
-	r.submit(0, Submission{Job: 1, Total: 200, Spec: record.Spec{Retries: 2, Retry: rule}})
+	r.submit(0, submit.Job{Job: 1, Total: 200, Spec: record.Spec{Retries: 2, Retry: rule}})
 	r.run(1, time.Minute)
 	for code := range int32(200) {
 		want := 1
@@ -50,7 +51,7 @@ func TestRetryDelayGrows(t *testing.T) {
 		starts = append(starts, r.now)
 		return End{Run: s.Run, State: filch.Failed, Code: 1}
 	}
-	r.submit(0, Submission{Job: 1, Total: 20, Spec: record.Spec{Retries: 5, Retry: &record.Retry{Delay: 2 * time.Minute}}})
+	r.submit(0, submit.Job{Job: 1, Total: 20, Spec: record.Spec{Retries: 5, Retry: &record.Retry{Delay: 2 * time.Minute}}})
 	if got, want := r.run(1, 2*time.Hour).Tally(), (record.Tally{OK: 19, Failed: 1}); got != want {
 		t.Errorf("tally %+v, want %+v", got, want)
 	}
@@ -94,7 +95,7 @@ func TestRetryRuleOfATask(t *testing.T) {
 		d.cfg.Retry = func(line []byte) *record.Retry { return rules[string(line)] }
 	}
 	r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 7} }
-	r.submit(0, Submission{
+	r.submit(0, submit.Job{
 		Job: 1, Total: 3, Lines: [][]byte{[]byte("never"), []byte("often"), []byte("plain")},
 		Spec: record.Spec{Retries: 1, Payloads: true, Retry: &record.Retry{Tasks: true}},
 	})
@@ -120,7 +121,7 @@ func TestRetryDelayEnds(t *testing.T) {
 				}
 				return End{Run: s.Run, State: filch.Failed, Code: 1}
 			}
-			r.submit(0, Submission{Job: 1, Total: 1, Spec: record.Spec{Retries: 1, Retry: &record.Retry{Delay: time.Hour}}})
+			r.submit(0, submit.Job{Job: 1, Total: 1, Spec: record.Spec{Retries: 1, Retry: &record.Retry{Delay: time.Hour}}})
 			r.idle(time.Minute)
 			d := r.node(last)
 			if s, _ := d.Job(1); s.Pace.Resting != 1 || len(r.started) != 1 {

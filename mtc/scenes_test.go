@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // kill ends a node, and what runs on it; the others hear of it after a while.
@@ -54,7 +55,7 @@ func TestRetriesAndExitCodes(t *testing.T) {
 				}
 				return End{Run: s.Run, State: filch.OK}
 			}
-			r.submit(0, Submission{Job: 1, Total: 20, Spec: record.Spec{Retries: 2}})
+			r.submit(0, submit.Job{Job: 1, Total: 20, Spec: record.Spec{Retries: 2}})
 			j := r.run(1, time.Minute)
 			if got, want := j.Tally(), (record.Tally{OK: 19, Failed: 1}); got != want {
 				t.Errorf("tally %+v, want %+v", got, want)
@@ -84,7 +85,7 @@ func TestFailedTaskIsTriedElsewhere(t *testing.T) {
 		return End{Run: s.Run, State: filch.Failed, Code: 1}
 	}
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 1, Spec: record.Spec{Retries: 1}})
+	r.submit(0, submit.Job{Job: 1, Total: 1, Spec: record.Spec{Retries: 1}})
 	r.run(1, time.Minute)
 	if where[1] == where[2] {
 		t.Errorf("both attempts ran on %s, with another node idle", where[1])
@@ -111,7 +112,7 @@ func TestBarrenNodeGetsFewTasks(t *testing.T) {
 			}
 			return End{Run: s.Run, State: filch.OK}
 		}
-		r.submit(0, Submission{Job: 1, Total: total})
+		r.submit(0, submit.Job{Job: 1, Total: total})
 		n := r.run(1, time.Hour).Tally()
 		switch {
 		case !everywhere && (n.Failed > total/10 || n.OK+n.Failed != total):
@@ -126,7 +127,7 @@ func TestCapIsNeverExceeded(t *testing.T) {
 	for _, limit := range []int32{1, 3, 10} {
 		r := newRig(t, 6, 4, policy.Policy{})
 		r.length = slow(5 * time.Millisecond)
-		r.submit(0, Submission{Job: 1, Total: 300, Spec: record.Spec{Cap: limit}})
+		r.submit(0, submit.Job{Job: 1, Total: 300, Spec: record.Spec{Cap: limit}})
 		begin := r.now
 		j := r.run(1, time.Hour)
 		if r.peak > int(limit) {
@@ -145,7 +146,7 @@ func TestCapIsNeverExceeded(t *testing.T) {
 func TestOnceTakesOneCommitAndOneStart(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 500, Spec: record.Spec{Once: true}})
+	r.submit(0, submit.Job{Job: 1, Total: 500, Spec: record.Spec{Once: true}})
 	r.run(1, time.Minute)
 	for i := range int32(500) {
 		if n := r.onNode[fmt.Sprintf("1.%d", i)]; n != 1 {
@@ -160,7 +161,7 @@ func TestNodeDeathRunsItsTasksAgain(t *testing.T) {
 			t.Run(fmt.Sprintf("once-%v/node-%d", once, victim), func(t *testing.T) {
 				r := newRig(t, 4, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
-				r.submit(0, Submission{Job: 1, Total: 400, Spec: record.Spec{Once: once}})
+				r.submit(0, submit.Job{Job: 1, Total: 400, Spec: record.Spec{Once: once}})
 				r.idle(500 * time.Millisecond)
 				q := r.nodes[victim].Queues()
 				began := int(q.Running + q.Complete)
@@ -193,7 +194,7 @@ func TestCancelEndsEverything(t *testing.T) {
 	for _, by := range []int{0, 2} {
 		r := newRig(t, 4, 2, policy.Policy{})
 		r.length = slow(50 * time.Millisecond)
-		r.submit(0, Submission{Job: 1, Total: 1_000_000})
+		r.submit(0, submit.Job{Job: 1, Total: 1_000_000})
 		r.idle(300 * time.Millisecond)
 		d := r.nodes[by]
 		d.Cancel(r.now, 1, "", &d.out)
@@ -222,7 +223,7 @@ func TestAddAndClose(t *testing.T) {
 		}
 		return lines
 	}
-	r.submit(0, Submission{Job: 1, Total: 5, Open: true, Lines: line(5), Spec: record.Spec{Payloads: true}})
+	r.submit(0, submit.Job{Job: 1, Total: 5, Open: true, Lines: line(5), Spec: record.Spec{Payloads: true}})
 	r.idle(100 * time.Millisecond)
 	for k, node := range []int{1, 0, 2, 2} {
 		d := r.nodes[node]
@@ -265,10 +266,10 @@ func TestAddAndClose(t *testing.T) {
 func TestPriorityAndSubmitOrder(t *testing.T) {
 	r := newRig(t, 1, 1, policy.Policy{})
 	r.length = slow(time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 1, Ticket: filch.Ticket{UnixNS: 1, Job: 1}})
-	r.submit(0, Submission{Job: 4, Total: 2, Ticket: filch.Ticket{UnixNS: 4, Job: 4}})
-	r.submit(0, Submission{Job: 3, Total: 2, Ticket: filch.Ticket{UnixNS: 3, Job: 3}})
-	r.submit(0, Submission{Job: 5, Total: 2, Ticket: filch.Ticket{Class: -1, UnixNS: 5, Job: 5}})
+	r.submit(0, submit.Job{Job: 1, Total: 1, Ticket: filch.Ticket{UnixNS: 1, Job: 1}})
+	r.submit(0, submit.Job{Job: 4, Total: 2, Ticket: filch.Ticket{UnixNS: 4, Job: 4}})
+	r.submit(0, submit.Job{Job: 3, Total: 2, Ticket: filch.Ticket{UnixNS: 3, Job: 3}})
+	r.submit(0, submit.Job{Job: 5, Total: 2, Ticket: filch.Ticket{Class: -1, UnixNS: 5, Job: 5}})
 	for _, id := range []filch.JobID{1, 3, 4, 5} {
 		r.run(id, time.Minute)
 	}
@@ -291,8 +292,8 @@ func TestAfterOK(t *testing.T) {
 			}
 			return End{Run: s.Run, State: filch.OK}
 		}
-		r.submit(0, Submission{Job: 2, Total: 70000, Conditions: record.Conditions{After: []filch.JobID{1}}})
-		r.submit(1, Submission{Job: 1, Total: 10})
+		r.submit(0, submit.Job{Job: 2, Total: 70000, Conditions: record.Conditions{After: []filch.JobID{1}}})
+		r.submit(1, submit.Job{Job: 1, Total: 10})
 		r.idle(5 * time.Millisecond)
 		if bad {
 			if j := r.run(2, time.Minute); j.State() != filch.Skipped || j.Tally().Skipped != 70000 {
@@ -319,7 +320,7 @@ func TestMillionsQueuedCostNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	r.submit(0, Submission{Job: 1, Total: 10_000_000, Spec: record.Spec{Step: 2, First: 1}})
+	r.submit(0, submit.Job{Job: 1, Total: 10_000_000, Spec: record.Spec{Step: 2, First: 1}})
 	r.idle(time.Second)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -389,13 +390,13 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 		seen func(r *rig) bool
 	}{
 		policy.MLB: {"what has a large input goes elsewhere although its own node would soon have done it", time.Hour, func(r *rig) bool {
-			r.submit(0, Submission{Job: 1, Nodes: fanOut(40)})
+			r.submit(0, submit.Job{Job: 1, Nodes: fanOut(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) > 0
 		}},
 		policy.MDL: {"what has a tiny input stays with it although other nodes are idle", time.Hour, func(r *rig) bool {
 			r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: tiny} }
-			r.submit(0, Submission{Job: 1, Nodes: fanOut(40)})
+			r.submit(0, submit.Job{Job: 1, Nodes: fanOut(40)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 40) == 0
 		}},
@@ -407,14 +408,14 @@ func TestEachPolicyHasAPlacementOfItsOwn(t *testing.T) {
 				}
 				return End{Run: s.Run, State: filch.OK, Bytes: made}
 			}
-			r.submit(0, Submission{Job: 1, Nodes: fanOut(120, 120)})
+			r.submit(0, submit.Job{Job: 1, Nodes: fanOut(120, 120)})
 			r.run(1, time.Minute)
 			return r.strayed(1, 0, 1, 120) == 0 && r.strayed(1, 121, 122, 241) > 0
 		}},
 		policy.FLDS: {"a few with a large input stay with it, and of many some go elsewhere", 100 * time.Millisecond, func(r *rig) bool {
-			r.submit(0, Submission{Job: 1, Nodes: fanOut(4)})
+			r.submit(0, submit.Job{Job: 1, Nodes: fanOut(4)})
 			r.run(1, time.Minute)
-			r.submit(0, Submission{Job: 2, Nodes: fanOut(120)})
+			r.submit(0, submit.Job{Job: 2, Nodes: fanOut(120)})
 			r.run(2, time.Minute)
 			return r.strayed(1, 0, 1, 4) == 0 && r.strayed(2, 0, 1, 120) > 0
 		}},

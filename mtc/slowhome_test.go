@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // TestVictimWaitsAsLongAsHomesTake has the homes of records take five seconds for each
@@ -38,7 +39,7 @@ func TestVictimWaitsAsLongAsHomesTake(t *testing.T) {
 		}
 	}
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 400})
+	r.submit(0, submit.Job{Job: 1, Total: 400})
 	r.run(1, time.Hour)
 	t.Logf("%d offers, %d taken back", offers, back)
 	if offers < 20 || 2*back > offers {

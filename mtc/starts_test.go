@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A node dies with hundreds of tasks below its front: those that it had begun
@@ -18,7 +19,7 @@ func TestUncommittedStartsAreNotCounted(t *testing.T) {
 		t.Run(fmt.Sprintf("node-%d", victim), func(t *testing.T) {
 			r := newRig(t, 3, 4, policy.Policy{})
 			r.length = slow(2 * time.Millisecond)
-			r.submit(victim, Submission{Job: 1, Total: total, Spec: record.Spec{CrashLimit: 1}})
+			r.submit(victim, submit.Job{Job: 1, Total: total, Spec: record.Spec{CrashLimit: 1}})
 			r.idle(100 * time.Millisecond)
 			r.kill(victim, time.Second)
 			if got, want := r.run(1, time.Minute).Tally(), (record.Tally{OK: total}); got != want {
@@ -64,7 +65,7 @@ func TestCrashLimit(t *testing.T) {
 				}
 				return time.Millisecond
 			}
-			r.submit(7, Submission{Job: 1, Total: 10, Spec: c.spec})
+			r.submit(7, submit.Job{Job: 1, Total: 10, Spec: c.spec})
 			for range c.starts {
 				r.kill(r.runs(7), time.Second)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func TestSingleTaskIsStolen(t *testing.T) {
@@ -17,7 +18,7 @@ func TestSingleTaskIsStolen(t *testing.T) {
 	}
 	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 2})
+	r.submit(0, submit.Job{Job: 1, Total: 2})
 	r.idle(100 * time.Millisecond)
 	if n := len(r.nodes[1].running); n != 1 {
 		t.Errorf("%d tasks run on the idle node, want the one that waited", n)
@@ -35,7 +36,7 @@ func TestStealingNeverEnds(t *testing.T) {
 		t.Errorf("%d asks in a minute of idleness by 4 nodes: want some, and few", asks)
 	}
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 2000})
+	r.submit(0, submit.Job{Job: 1, Total: 2000})
 	r.idle(policy.PollRest * 3 / 2)
 	for _, d := range r.nodes {
 		if len(d.running) == 0 {
@@ -76,7 +77,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 		d.SetMember(0, filch.Member{Name: late.cfg.Self, Incarnation: 1, Standing: filch.Dead}, &d.out)
 	}
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 100})
+	r.submit(0, submit.Job{Job: 1, Total: 100})
 	r.idle(10 * time.Second)
 	late.down, late.mail = false, nil
 	late.thief.phase, late.thief.at = resting, time.Hour // it looks no more by itself
@@ -97,7 +98,7 @@ func TestNewsWakes(t *testing.T) {
 	}
 	r.idle(30 * time.Minute)
 	r.length = slow(time.Second)
-	r.submit(0, Submission{Job: 1, Total: 400})
+	r.submit(0, submit.Job{Job: 1, Total: 400})
 	r.idle(500 * time.Millisecond)
 	if n := r.runningAll(); n != 4 {
 		t.Errorf("%d of 4 nodes work half a second after there was something to do", n)
@@ -109,7 +110,7 @@ func TestLateNodeGetsWork(t *testing.T) {
 	late := r.nodes[2]
 	late.down = true
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 3000})
+	r.submit(0, submit.Job{Job: 1, Total: 3000})
 	r.idle(3 * time.Second)
 	late.down, late.mail = false, nil
 	r.idle(policy.PollRest)
@@ -130,7 +131,7 @@ func TestLostOfferComesBack(t *testing.T) {
 		return false
 	}
 	r.length = slow(50 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 100})
+	r.submit(0, submit.Job{Job: 1, Total: 100})
 	j := r.run(1, time.Minute)
 	if lost == 0 || j.Tally().OK != 100 || len(r.started) != 100 {
 		t.Errorf("%d offers lost: %d ok after %d starts, want 100 of both", lost, j.Tally().OK, len(r.started))
@@ -151,7 +152,7 @@ func TestLateOfferMovesNothing(t *testing.T) {
 		return late != nil && m.Kind() == message.KindSteal // nobody else takes it meanwhile
 	}
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 100})
+	r.submit(0, submit.Job{Job: 1, Total: 100})
 	r.idle(7 * time.Second) // the victim is in the middle of it again
 	if late == nil {
 		t.Fatal("nothing was offered")
@@ -172,7 +173,7 @@ func TestLateOfferMovesNothing(t *testing.T) {
 func TestNothingBeginsAboveTheFront(t *testing.T) {
 	r := newRig(t, 1, 4, policy.Policy{})
 	r.store.mute = func(p record.Proposal) bool { return p.Kind == record.RecordZone }
-	r.submit(0, Submission{Job: 1, Total: 100})
+	r.submit(0, submit.Job{Job: 1, Total: 100})
 	r.idle(time.Second)
 	if len(r.started) != 0 {
 		t.Errorf("%d tasks began although no front was committed", len(r.started))
@@ -181,7 +182,7 @@ func TestNothingBeginsAboveTheFront(t *testing.T) {
 
 func TestIdleNodeAsksForNoTime(t *testing.T) {
 	r := newRig(t, 1, 4, policy.Policy{})
-	r.submit(0, Submission{Job: 1, Total: 10})
+	r.submit(0, submit.Job{Job: 1, Total: 10})
 	r.run(1, time.Minute)
 	r.idle(time.Second)
 	if at := r.nodes[0].Deadline(); at != filch.Never {
@@ -222,8 +223,8 @@ func TestStealsStayNear(t *testing.T) {
 				}
 			}
 		}
-		r.submit(0, Submission{Job: 1, Total: 3000})
-		r.submit(8, Submission{Job: 2, Total: 3000})
+		r.submit(0, submit.Job{Job: 1, Total: 3000})
+		r.submit(8, submit.Job{Job: 2, Total: 3000})
 		r.run(1, 10*time.Minute)
 		r.run(2, 10*time.Minute)
 		for i := range r.nodes {
@@ -249,7 +250,7 @@ func TestFarWorkIsFound(t *testing.T) {
 	r := newRig(t, 16, 2, policy.Policy{})
 	r.grouped(policy.Hierarchical)
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 1600})
+	r.submit(0, submit.Job{Job: 1, Total: 1600})
 	j := r.run(1, time.Minute)
 	if ideal := 5 * time.Second; r.now > ideal*13/10 {
 		t.Errorf("16 nodes took %v, with one of them alone in knowing the work at first; at best %v", r.now, ideal)
@@ -288,7 +289,7 @@ func TestOffersFitInAMessage(t *testing.T) {
 		largest = max(largest, len(message.Encode(m)))
 		return false
 	}
-	r.submit(0, Submission{Job: 1, Nodes: workflow(parents...)})
+	r.submit(0, submit.Job{Job: 1, Nodes: workflow(parents...)})
 	if got := r.run(1, time.Minute).Tally(); got.OK != wide+300 {
 		t.Errorf("%+v, want all ok", got)
 	}
@@ -302,7 +303,7 @@ func TestOffersFitInAMessage(t *testing.T) {
 func TestNothingIsStolenOfAFullZone(t *testing.T) {
 	r := newRig(t, 2, 1, policy.Policy{})
 	r.length = slow(100 * time.Millisecond)
-	r.submit(0, Submission{Job: 1, Total: 40})
+	r.submit(0, submit.Job{Job: 1, Total: 40})
 	var z record.Zone
 	for i := range int32(4096) { // of which a zone is full
 		z.Spans = append(z.Spans, record.Span{Lo: 1000 + 2*i, Hi: 1001 + 2*i, Front: 1001 + 2*i, Owner: record.Owner{Node: "n1", Incarnation: 1}})

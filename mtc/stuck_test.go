@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // stuckRig is four nodes with four slots each. An early bag is stuck on the first node: one
@@ -33,7 +34,7 @@ func stuckRig(t *testing.T) *rig {
 }
 
 func (r *rig) stick() {
-	r.submit(0, Submission{Job: 1, Total: 3, Spec: record.Spec{
+	r.submit(0, submit.Job{Job: 1, Total: 3, Spec: record.Spec{
 		Each: filch.Room{Slots: 1, Named: "license=1"}, Nodes: &filch.Nodes{Only: []filch.NodeName{"n1"}},
 	}})
 	r.idle(100 * time.Millisecond)
@@ -65,13 +66,13 @@ func TestBagBehindAStuckBag(t *testing.T) {
 			r := stuckRig(t)
 			r.pool("seat", 3)
 			if c.before != nil {
-				r.submit(c.node, Submission{Job: 2, Total: 3, Spec: *c.before})
+				r.submit(c.node, submit.Job{Job: 2, Total: 3, Spec: *c.before})
 				r.idle(10 * time.Millisecond)
 				r.idle(c.wait)
 			}
 			r.stick()
 			began := r.now
-			r.submit(0, Submission{Job: 3, Total: 3, Spec: c.spec})
+			r.submit(0, submit.Job{Job: 3, Total: 3, Spec: c.spec})
 			j := r.run(3, time.Minute)
 			if took := r.now - began; took > 3500*time.Millisecond || j.Tally().OK != 3 {
 				t.Errorf("%+v after %v: want 3 ok within 3.5s", j.Tally(), took)
@@ -98,10 +99,10 @@ func TestBagThatDiffersBehindAStuckBag(t *testing.T) {
 func TestStuckTaskGoesToRoom(t *testing.T) {
 	r := stuckRig(t)
 	big := record.Spec{Each: filch.Room{Slots: 1, MemBytes: 600 << 20}}
-	r.submit(0, Submission{Job: 1, Total: 1, Spec: big})
+	r.submit(0, submit.Job{Job: 1, Total: 1, Spec: big})
 	r.idle(100 * time.Millisecond)
 	began := r.now
-	r.submit(0, Submission{Job: 2, Total: 2, Spec: big})
+	r.submit(0, submit.Job{Job: 2, Total: 2, Spec: big})
 	j := r.run(2, time.Minute)
 	if took := r.now - began; took > 2500*time.Millisecond || j.Tally().OK != 2 {
 		t.Errorf("%+v after %v: want 2 ok within 2.5s", j.Tally(), took)
@@ -114,13 +115,13 @@ func TestStuckTasksRest(t *testing.T) {
 	r := stuckRig(t)
 	big := record.Spec{Each: filch.Room{Slots: 1, MemBytes: 600 << 20}}
 	r.length = slow(time.Hour)
-	r.submit(0, Submission{Job: 1, Total: 4, Spec: big})
+	r.submit(0, submit.Job{Job: 1, Total: 4, Spec: big})
 	r.idle(5 * time.Second)
 	if n := len(r.started); n != 4 {
 		t.Fatalf("%d tasks started, want 4", n)
 	}
-	r.submit(1, Submission{Job: 2, Total: 3, Spec: big})
-	r.submit(1, Submission{Job: 3, Total: 3, Spec: record.Spec{Each: filch.Room{Slots: 1, Named: "disk=4", MemBytes: 500 << 20}}})
+	r.submit(1, submit.Job{Job: 2, Total: 3, Spec: big})
+	r.submit(1, submit.Job{Job: 3, Total: 3, Spec: record.Spec{Each: filch.Room{Slots: 1, Named: "disk=4", MemBytes: 500 << 20}}})
 	r.idle(5 * time.Second)
 	clear(r.sent)
 	merges := r.merges
@@ -143,10 +144,10 @@ func TestThiefWithATokenTakesMore(t *testing.T) {
 				}
 				return 10 * time.Second
 			}
-			r.submit(0, Submission{Job: 1, Total: 4, Spec: record.Spec{Nodes: &filch.Nodes{Only: []filch.NodeName{"n1"}}}})
+			r.submit(0, submit.Job{Job: 1, Total: 4, Spec: record.Spec{Nodes: &filch.Nodes{Only: []filch.NodeName{"n1"}}}})
 			r.idle(time.Second)
 			began := r.now
-			r.submit(0, Submission{Job: 2, Total: 3, Spec: spec})
+			r.submit(0, submit.Job{Job: 2, Total: 3, Spec: spec})
 			j := r.run(2, time.Minute)
 			if took := r.now - began; took > 12*time.Second || j.Tally().OK != 3 {
 				t.Errorf("%+v after %v: want 3 ok within 12s", j.Tally(), took)

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // kind tells all nodes the labels and the whole room of node i.
@@ -55,7 +56,7 @@ func TestTasksRunOnSuitableNodes(t *testing.T) {
 				r.act(r.nodes[i])
 			}
 			r.idle(time.Minute)
-			s := Submission{Job: 1, Total: 20, Spec: spec}
+			s := submit.Job{Job: 1, Total: 20, Spec: spec}
 			if name == "graph" {
 				s.Total = 0
 				for range 20 {
@@ -63,7 +64,7 @@ func TestTasksRunOnSuitableNodes(t *testing.T) {
 				}
 			}
 			r.submit(0, s)
-			r.submit(0, Submission{Job: 2, Total: 20}) // behind the first, for every node
+			r.submit(0, submit.Job{Job: 2, Total: 20}) // behind the first, for every node
 			began := r.now
 			j := r.run(1, time.Minute)
 			if took := r.now - began; j.Tally().OK != 20 || took > 16*time.Second {
@@ -84,8 +85,8 @@ func TestTasksRunOnSuitableNodes(t *testing.T) {
 func TestTasksWaitForASuitableNode(t *testing.T) {
 	r := newRig(t, 4, 1, policy.Policy{})
 	r.kind(3, "", filch.Room{Slots: 1})
-	r.submit(0, Submission{Job: 1, Total: 5, Spec: record.Spec{Nodes: &filch.Nodes{Labels: "v100"}}})
-	r.submit(0, Submission{Job: 2, Total: 50})
+	r.submit(0, submit.Job{Job: 1, Total: 5, Spec: record.Spec{Nodes: &filch.Nodes{Labels: "v100"}}})
+	r.submit(0, submit.Job{Job: 2, Total: 50})
 	if k := r.run(2, time.Minute); k.Tally().OK != 50 {
 		t.Fatalf("the bag behind: %+v", k.Tally())
 	}
@@ -104,7 +105,7 @@ func (r *rig) differ(node int, id filch.JobID, graph bool, spec record.Spec, nee
 	for _, d := range r.nodes {
 		d.cfg.Need = func(line []byte) int { return int(line[0]) }
 	}
-	s := Submission{Job: id, Spec: spec}
+	s := submit.Job{Job: id, Spec: spec}
 	for _, n := range needs {
 		if graph {
 			s.Nodes = append(s.Nodes, record.GraphNode{Body: []byte{n}})
@@ -152,7 +153,7 @@ func TestTasksOfOneJobRunOnNodesOfTheirKind(t *testing.T) {
 				r.nodes[i].SetRoom(r.now, total, &r.nodes[i].out)
 				r.act(r.nodes[i])
 			}
-			r.submit(3, Submission{Job: 2, Total: 10})
+			r.submit(3, submit.Job{Job: 2, Total: 10})
 			spec := record.Spec{Each: filch.Room{Slots: 1}, Needs: []record.Need{
 				{Each: filch.Room{Slots: 2}},
 				{Each: filch.Room{Slots: 1}, Nodes: &filch.Nodes{Labels: "a100"}},

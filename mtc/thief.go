@@ -88,7 +88,7 @@ func (t *thief) onArrival(name filch.NodeName) {
 		t.hurry(t.now)
 	}
 	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
-		t.core.victim.remember(t.now, name)
+		t.core.victim.askers.Add(name)
 		t.core.victim.fresh = true
 	}
 }
@@ -205,7 +205,7 @@ func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
 	}
 	load, class := v.loadFor(&m.Means, v.core.cfg.Members.Get(from))
 	if load == 0 {
-		v.remember(v.now, from)
+		v.askers.Add(from)
 	}
 	v.send(from, &message.LoadSay{Round: m.Round, Load: load, Class: class})
 }
@@ -347,9 +347,8 @@ const pastMax = 8192
 func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 	j := t.core.job(r.Job)
 	t.core.know(j)
-	for lo := r.Lo; lo < r.Hi; {
-		num := lo / record.ZoneSize
-		hi := min(r.Hi, (num+1)*record.ZoneSize)
+	for num, part := range record.Zones(r.Lo, r.Hi) {
+		lo, hi := part[0], part[1]
 		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: r.Hop, Owner: t.core.self, From: key.victim}
 		if lo == r.Lo {
 			op.Front = min(hi, lo+t.core.exec.window())
@@ -367,7 +366,6 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 			}
 			t.moved(key, mv)
 		})
-		lo = hi
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A record remembers the answers of so many merges only: one that is repeated after
@@ -27,9 +28,9 @@ func TestMergesDoneTwice(t *testing.T) {
 				r := newRig(t, 3, 2, policy.Policy{})
 				r.length = slow(20 * time.Millisecond)
 				r.store.twice = func(record.Proposal) bool { return true }
-				s := Submission{Job: 1, Total: 60}
+				s := submit.Job{Job: 1, Total: 60}
 				if graph {
-					s = Submission{Job: 1, Nodes: workflow(parents...)}
+					s = submit.Job{Job: 1, Nodes: workflow(parents...)}
 				}
 				r.submit(1, s)
 				r.idle(50 * time.Millisecond)

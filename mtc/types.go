@@ -7,33 +7,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Submission is a new job, as submitted by a client, in the client's message too. The
-// client leaves Job zero, and of the Ticket all but the class: the node of the client
-// fills these in.
-type Submission struct {
-	Job    filch.JobID
-	Name   string
-	Ticket filch.Ticket
-	Spec   record.Spec
-	Total  int32 // tasks of a bag
-	Open   bool  // more tasks are added later
-	record.Conditions
-
-	// Partial is set if the client adds the rest of the submission and then closes the job:
-	// if the client or this node goes before, the job is cancelled, incomplete. Only
-	// for an Open job.
-	Partial bool
-	// HeldBy holds the job from the start, in the name of a person; "": the job is not
-	// held.
-	HeldBy string
-	// Follow calls [Core.Follow] for the clients at this node.
-	Follow bool
-
-	Lines [][]byte           // of a bag with payloads, Total of them, none empty
-	Nodes []record.GraphNode // of a workflow
-	Long  [][]byte           // chunks of long texts of the nodes; see [record.Long]
-}
-
 // End is the end of a started task.
 type End struct {
 	Run   uint64

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // touches reports whether p does kind to a task of block 0 for a node.
@@ -62,7 +63,7 @@ func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 			r := newRig(t, 3, 1, policy.Policy{})
 			home, leader, dead := r.nodes[0], r.nodes[1], r.nodes[2]
 			r.length = slow(time.Second)
-			r.submit(1, Submission{Job: 1, Nodes: workflow(nil, nil, nil, []int32{0, 1, 2})})
+			r.submit(1, submit.Job{Job: 1, Nodes: workflow(nil, nil, nil, []int32{0, 1, 2})})
 			r.until("all began", func() bool { return len(r.started) == 3 })
 			var task uint8 // the one that runs on the node which dies
 			for i := range int32(3) {

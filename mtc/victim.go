@@ -31,7 +31,7 @@ type victim struct {
 	asks   map[filch.NodeName]lastAsk
 	wait   time.Duration // for the end of a transfer
 	at     time.Duration // when the victim asks about the oldest transfer
-	askers []filch.NodeName
+	askers policy.Askers
 	fresh  bool // work came since thieves received news
 	heard  bool // thieves received news at least once
 	newsAt time.Duration
@@ -110,19 +110,6 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	}
 	return load, class
 }
-
-// remember keeps the names of thieves that found nothing here, for news of later work.
-func (v *victim) remember(_ time.Duration, thief filch.NodeName) {
-	if !slices.Contains(v.askers, thief) {
-		v.askers = append(v.askers, thief)
-	}
-	if len(v.askers) > askersMax {
-		v.askers = slices.Delete(v.askers, 0, 1)
-	}
-}
-
-// askersMax bounds the nodes that receive news of work.
-const askersMax = 64
 
 // newsAgain is the least time between two rounds of news.
 const newsAgain = time.Millisecond
@@ -206,7 +193,7 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 	v.freeze(x, &m.Means, p)
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
-		v.remember(v.now, from)
+		v.askers.Add(from)
 		v.send(from, x.offer)
 		return
 	}
@@ -416,9 +403,8 @@ func (v *victim) reclaim(x *xfer) {
 
 func (v *victim) reclaimRange(f *frozen, done func()) {
 	left := 0
-	for lo := f.span.Next; lo < f.span.Hi; {
-		num := lo / record.ZoneSize
-		hi := min(f.span.Hi, (num+1)*record.ZoneSize)
+	for num, part := range record.Zones(f.span.Next, f.span.Hi) {
+		lo, hi := part[0], part[1]
 		op := record.ZoneOp{Kind: record.ZoneMove, Lo: lo, Hi: hi, Front: lo, Hop: f.span.Hop, Owner: v.core.self, From: v.core.self}
 		left++
 		v.core.commits.merge(record.KeyZone(f.job.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, false), func(a record.Answer) {
@@ -436,7 +422,6 @@ func (v *victim) reclaimRange(f *frozen, done func()) {
 				done()
 			}
 		})
-		lo = hi
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Tasks is a job of tasks as a client sees the job. The job continues without the
@@ -16,7 +16,7 @@ type Tasks struct {
 }
 
 // SubmitTasks submits a job of tasks. From here on the client belongs to the Tasks.
-func (c *Client) SubmitTasks(s *mtc.Submission) (*Tasks, error) {
+func (c *Client) SubmitTasks(s *submit.Job) (*Tasks, error) {
 	if err := c.conn.Send(wire.KindTaskSubmit, 0, s); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
 	}

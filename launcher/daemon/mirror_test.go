@@ -19,9 +19,9 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // mirrored is a daemon with a fake runner and a queue, whose folder is not there
@@ -44,7 +44,7 @@ func (r *rig) once(total int32) *cli.Tasks {
 	}
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
-	tasks, err := c.SubmitTasks(&mtc.Submission{Name: "once", Total: total, Follow: true, Spec: record.Spec{
+	tasks, err := c.SubmitTasks(&submit.Job{Name: "once", Total: total, Follow: true, Spec: record.Spec{
 		Each: filch.Room{Slots: 1}, Body: append([]byte{launcher.BodyOrder}, b...), Once: true,
 	}})
 	if err != nil {

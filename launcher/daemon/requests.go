@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // clientKinds is the table of the kinds that a client may send after the hello, each
@@ -85,7 +85,7 @@ func (cs *clients) onSignal(c *client, f wire.Frame) error {
 }
 
 func (cs *clients) onTaskSubmit(c *client, f wire.Frame) error {
-	var s mtc.Submission
+	var s submit.Job
 	if err := wire.Unmarshal(f.Body, &s); err != nil {
 		return err
 	}

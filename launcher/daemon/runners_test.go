@@ -15,8 +15,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // fakeRunner is a runner without a process.
@@ -121,7 +121,7 @@ func (r *rig) bag(total int32, body []byte) *cli.Tasks {
 	}
 	c := r.dial()
 	r.t.Cleanup(func() { c.Close() })
-	tasks, err := c.SubmitTasks(&mtc.Submission{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
+	tasks, err := c.SubmitTasks(&submit.Job{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
 		Each: filch.Room{Slots: 1}, Body: body, CrashLimit: record.CrashLimit,
 	}})
 	if err != nil {

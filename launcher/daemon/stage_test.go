@@ -14,8 +14,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // node makes a task of a workflow for a test.
@@ -38,7 +38,7 @@ func (c *cluster) runGraph(i int, folder string, nodes []record.GraphNode) launc
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s := &mtc.Submission{Name: "graph", Total: int32(len(nodes)), Nodes: nodes, Follow: true}
+	s := &submit.Job{Name: "graph", Total: int32(len(nodes)), Nodes: nodes, Follow: true}
 	s.Spec.Body, s.Spec.Each.Slots, s.Spec.Payloads, s.Spec.OnFail, s.Spec.Retries = append([]byte{launcher.BodyOrder}, body...), 1, true, record.FailSkip, 1
 	tasks, err := c.nodes[i].dial().SubmitTasks(s)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Bags wait for the end of a run, each for its own end. A bag whose end never comes is
@@ -25,9 +25,9 @@ func TestTasksAfterARun(t *testing.T) {
 		run := w.detach("n1", 1, gang(2))
 		bags := map[record.When]filch.JobID{}
 		for when := record.WhenOK; when <= record.WhenNotOK; when++ {
-			bags[when] = w.bag("n2", 2, 3, func(s *mtc.Submission) { s.After, s.When = []filch.JobID{run}, []record.When{when} })
+			bags[when] = w.bag("n2", 2, 3, func(s *submit.Job) { s.After, s.When = []filch.JobID{run}, []record.When{when} })
 		}
-		none := w.bag("n3", 3, 3, func(s *mtc.Submission) { s.After = []filch.JobID{9999} })
+		none := w.bag("n3", 3, 3, func(s *submit.Job) { s.After = []filch.JobID{9999} })
 		w.run(2 * sec)
 		for when, id := range bags {
 			if w.over(id) || len(w.nodes["n2"].chores) > 0 {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // behind is a run that waits for an event of other jobs.
@@ -243,7 +243,7 @@ func TestBeginTime(t *testing.T) {
 	r := gang(2)
 	r.Before.Begin = int64(at)
 	run := w.submit("n1", 1, r)
-	bag := w.bag("n2", 2, 3, func(s *mtc.Submission) { s.Begin = int64(at) })
+	bag := w.bag("n2", 2, 3, func(s *submit.Job) { s.Begin = int64(at) })
 	w.run(15 * sec)
 	if got := w.state("n1", run); got != "waiting" || len(w.chores.begun) > 0 {
 		t.Errorf("5 s before the time to begin the run is %s, and %v tasks began", got, w.chores.begun)
@@ -270,7 +270,7 @@ func TestOneOfANameAtATime(t *testing.T) {
 	for i := range 4 {
 		runs = append(runs, w.submit(w.names[i%4], launcher.ClientID(1+i), r))
 	}
-	bag := w.bag("n3", 9, 2, func(s *mtc.Submission) { s.Name, s.Alone = "solve", true })
+	bag := w.bag("n3", 9, 2, func(s *submit.Job) { s.Name, s.Alone = "solve", true })
 	for end := w.Now() + 30*sec; w.Now() < end; w.run(50 * ms) {
 		live := 0
 		for _, name := range w.names {
@@ -308,7 +308,7 @@ func TestAfterATask(t *testing.T) {
 	first := w.submit("n2", 2, r)
 	r.Before = part(39)
 	last := w.submit("n2", 3, r)
-	next := w.bag("n3", 4, 2, func(s *mtc.Submission) { s.Conditions = part(0) })
+	next := w.bag("n3", 4, 2, func(s *submit.Job) { s.Conditions = part(0) })
 	w.run(2 * sec)
 	if got := w.state("n2", first); got != "waiting" {
 		t.Errorf("%s before the end of the task", got)

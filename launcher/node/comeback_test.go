@@ -5,8 +5,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // allDie ends every machine at once.
@@ -32,7 +32,7 @@ func TestABagOutlivesTheDeathOfAllNodes(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		w := newNet(t, 4, 4)
 		w.chores.lasts = 500 * ms
-		id := w.bag("n2", 1, 200, func(s *mtc.Submission) { s.Spec.Once = once })
+		id := w.bag("n2", 1, 200, func(s *submit.Job) { s.Spec.Once = once })
 		w.run(2200 * ms)
 		w.allDie()
 		w.run(sec)

@@ -6,8 +6,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A node that offered tasks, and never heard that they were taken, asks for them
@@ -26,7 +26,7 @@ func TestADroppedJobStaysDropped(t *testing.T) {
 			return from == "n1" && to == "n3" || from == "n3" && (to == "n1" || name == "mtc.Done")
 		}
 		const total = 32
-		id := w.bag("n1", 1, total, func(s *mtc.Submission) { s.Spec.Once = once })
+		id := w.bag("n1", 1, total, func(s *submit.Job) { s.Spec.Once = once })
 		if got := w.tally(id, 2*sec); got.OK != total {
 			t.Fatalf("once=%t: got %+v", once, got)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A client submits tasks to a node that was declared dead, and goes before the node
@@ -24,7 +24,7 @@ func TestNothingIsDueForAClientThatWent(t *testing.T) {
 	})
 	before := len(w.replies)
 	n1.input(func(out *launcher.Outbox) {
-		s := mtc.Submission{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: filch.Room{Slots: 1}}}
+		s := submit.Job{Name: "bag", Total: 3, Spec: record.Spec{Body: []byte{launcher.BodyNoop}, Each: filch.Room{Slots: 1}}}
 		n1.node.SubmitTasks(w.Now(), 7, s, int64(w.Now()), out)
 	})
 	if len(w.replies) > before {

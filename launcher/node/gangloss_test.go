@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // keeperPatience is how long keepers wait for a launcher, and deadAfter the silence after
@@ -116,7 +116,7 @@ func TestAGangGoesOnAfterTheLeaseOfACutOffNode(t *testing.T) {
 // gangOfTwo has a gang of two nodes run, and names its owner and another node with ranks.
 func (w *net) gangOfTwo(once bool) (id filch.JobID, owner, with filch.NodeName) {
 	w.t.Helper()
-	id = w.bag("n1", 1, 1, func(s *mtc.Submission) {
+	id = w.bag("n1", 1, 1, func(s *submit.Job) {
 		s.Spec.Once, s.Spec.Sure, s.Spec.Gang = once, once, record.Gang{Ranks: 8, Nodes: 2}
 	})
 	of := launcher.TaskID{Job: id}
@@ -228,7 +228,7 @@ func TestAOnceGangThatOnlyGatheredGoesOn(t *testing.T) {
 	taken.Shape.Only = []filch.NodeName{"n5"}
 	w.submit("n5", 1, taken)
 	w.run(sec)
-	id := w.bag("n1", 1, 1, func(s *mtc.Submission) {
+	id := w.bag("n1", 1, 1, func(s *submit.Job) {
 		s.Spec.Once, s.Spec.Sure, s.Spec.Gang = true, true, record.Gang{Ranks: 20}
 	})
 	var owner filch.NodeName

@@ -6,8 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // gangs makes the requests of tasks that are gangs, and hands their ends back, as a
@@ -35,8 +35,8 @@ func (h *host) gangs(o *launcher.Outbox) {
 }
 
 // ofGangs makes the tasks of a bag gangs.
-func ofGangs(ranks, nodes int32) func(*mtc.Submission) {
-	return func(s *mtc.Submission) { s.Spec.Gang = record.Gang{Ranks: ranks, Nodes: nodes} }
+func ofGangs(ranks, nodes int32) func(*submit.Job) {
+	return func(s *submit.Job) { s.Spec.Gang = record.Gang{Ranks: ranks, Nodes: nodes} }
 }
 
 // running are the keepers that run ranks of a task, but for those of one launch.

@@ -9,8 +9,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func linesOf(n int) (lines [][]byte) {
@@ -25,7 +25,7 @@ func linesOf(n int) (lines [][]byte) {
 func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.chores.lasts = 100 * ms
-	part := func(s *mtc.Submission) {
+	part := func(s *submit.Job) {
 		s.Open, s.Partial, s.Lines, s.Spec.Payloads = true, true, linesOf(40), true
 	}
 	h := w.nodes["n1"]
@@ -52,7 +52,7 @@ func TestClientGoesInTheMiddleOfASubmission(t *testing.T) {
 
 	// Before it is accepted, too.
 	before := len(w.jobs())
-	s := mtc.Submission{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
+	s := submit.Job{Name: "bag", Total: 40, Follow: true, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
 	part(&s)
 	h.input(func(out *launcher.Outbox) { h.node.SubmitTasks(w.Now(), 5, s, int64(w.Now()), out) })
 	h.input(func(out *launcher.Outbox) { h.node.ClientGone(w.Now(), 5, out) })
@@ -111,7 +111,7 @@ func (w *net) said(since int, client launcher.ClientID, what string) bool {
 // the same job or wait for its end.
 func TestARefusalIsForTheClientThatAdds(t *testing.T) {
 	w := newNet(t, 3, 4)
-	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
+	id := w.bag("n1", 1, 40, func(s *submit.Job) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
 	h, since := w.nodes["n1"], len(w.replies)
@@ -132,7 +132,7 @@ func TestARefusalIsForTheClientThatAdds(t *testing.T) {
 // the job all the same, as who only waits for it.
 func TestAllClientsThatAddHearOfTheEndOfTheirNode(t *testing.T) {
 	w := newNet(t, 5, 4)
-	id := w.bag("n1", 1, 40, func(s *mtc.Submission) {
+	id := w.bag("n1", 1, 40, func(s *submit.Job) {
 		s.Open, s.Lines, s.Spec.Payloads = true, linesOf(40), true
 	})
 	h, since := w.nodes["n1"], len(w.replies)

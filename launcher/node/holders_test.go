@@ -6,7 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Every slot that is not free has a holder, whether a run, a task or a job that still
@@ -17,7 +17,7 @@ func TestEverySlotInUseHasAHolder(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 30 * sec }
 	run := w.submit("n1", 1, gang(3))
 	w.run(sec)
-	limited := w.bag("n1", 2, 2, func(s *mtc.Submission) { s.Spec.Limit = 100 * sec })
+	limited := w.bag("n1", 2, 2, func(s *submit.Job) { s.Spec.Limit = 100 * sec })
 	w.run(sec)
 	endless := w.bag("n2", 3, 2, nil)
 	w.run(2 * sec)
@@ -60,7 +60,7 @@ func TestARunningTaskIsKnownByItsNode(t *testing.T) {
 	w := newNet(t, 2, 2)
 	w.chores.lasts = 60 * sec
 	const wall = int64(time.Hour)
-	id := w.bag("n1", 1, 6, func(s *mtc.Submission) { s.Spec.Limit = 100 * sec })
+	id := w.bag("n1", 1, 6, func(s *submit.Job) { s.Spec.Limit = 100 * sec })
 	w.run(3 * sec)
 	for _, name := range w.names {
 		led := w.nodes[name].node.Led(wall)

@@ -10,9 +10,9 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // remains is what the files of all nodes say.
@@ -69,7 +69,7 @@ func TestResumeInAnotherInstance(t *testing.T) {
 	w := newNet(t, 4, 4)
 	begin(w)
 	again := w.bag("n1", 1, total, nil)
-	once := w.bag("n2", 2, total, func(s *mtc.Submission) { s.Spec.Once = true })
+	once := w.bag("n2", 2, total, func(s *submit.Job) { s.Spec.Once = true })
 	w.run(5 * sec)
 	w.crash("n3", true)
 	w.run(6 * sec)

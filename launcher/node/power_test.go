@@ -7,7 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // The start of a task that runs once is on the disks of all who keep its record before
@@ -31,7 +31,7 @@ func TestATaskThatRunsOnceOutlivesAPowerCut(t *testing.T) {
 		return launcher.TaskEnd{}
 	}
 	w.submit("n1", 1, gang(12)) // the records of the bag are on disk by the time that this ends
-	id := w.bag("n1", 2, 40, func(s *mtc.Submission) { s.Spec.Once = true })
+	id := w.bag("n1", 2, 40, func(s *submit.Job) { s.Spec.Once = true })
 	w.until("a task to begin", 10*sec, func() bool { return off })
 	w.run(sec)
 	begun := len(starts)

@@ -12,8 +12,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // detach submits a detached job and waits until it is acknowledged.
@@ -382,10 +382,10 @@ func TestOldJobsOfTasksGoWhole(t *testing.T) {
 		return ids
 	}
 	before := records()
-	open := w.bag("n1", 1, 1, func(s *mtc.Submission) { s.Open = true })
+	open := w.bag("n1", 1, 1, func(s *submit.Job) { s.Open = true })
 	var gone []filch.JobID
 	for i := range 4 {
-		id := w.bag(w.names[i%3], launcher.ClientID(i+2), 600, func(s *mtc.Submission) {
+		id := w.bag(w.names[i%3], launcher.ClientID(i+2), 600, func(s *submit.Job) {
 			if i%2 == 1 {
 				s.Spec.Payloads = true
 				s.Lines = slices.Repeat([][]byte{{launcher.BodyOrder, 'x'}}, 600)
@@ -417,13 +417,13 @@ func TestAFullNodeTakesNoMore(t *testing.T) {
 	w := newNet(t, 1, 4)
 	w.chores.lasts = ms
 	h := w.nodes["n1"]
-	open := w.bag("n1", 1, 1, func(s *mtc.Submission) { s.Open = true })
+	open := w.bag("n1", 1, 1, func(s *submit.Job) { s.Open = true })
 	h.input(func(out *launcher.Outbox) { h.node.StoreFull(true) })
 	h.input(func(out *launcher.Outbox) { h.node.GrowTasks(w.Now(), 1, open, 1, 5, nil, out) })
 	if r := w.heard(open, launcher.TasksRefused); r == nil || r.Err.Kind != filch.Unavailable {
 		t.Errorf("to add tasks was not refused: %+v", r)
 	}
-	bag := mtc.Submission{Name: "bag", Total: 1, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
+	bag := submit.Job{Name: "bag", Total: 1, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyOrder}}}
 	h.input(func(out *launcher.Outbox) { h.node.SubmitTasks(w.Now(), 2, bag, 0, out) })
 	if last := w.replies[len(w.replies)-1]; !strings.HasPrefix(last, "n1 client 2: ") || !strings.Contains(last, "cannot record more") {
 		t.Errorf("who submitted a bag heard %q", last)

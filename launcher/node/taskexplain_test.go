@@ -9,9 +9,9 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A job of tasks that has not ended always has a word for where it stands.
@@ -109,7 +109,7 @@ func TestATaskWhoseStartIsRecordedDoesNotRun(t *testing.T) {
 	w := newNet(t, 3, 4)
 	w.chores.lasts = sec
 	w.bag("n1", 1, 12, nil) // all have the slots of all nodes
-	id := w.bag("n1", 2, 12, func(s *mtc.Submission) { s.Spec.Once = true })
+	id := w.bag("n1", 2, 12, func(s *submit.Job) { s.Spec.Once = true })
 	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
 	opening := int64(0)
 	for k := range 200 {
@@ -143,7 +143,7 @@ func TestATaskWhoseSlotsARunTookDoesNotRun(t *testing.T) {
 	w.chores.lasts = sec
 	w.behave = func(k *keeper) { k.at = 5 * sec }
 	w.bag("n1", 1, 4, nil) // all have slots
-	id := w.bag("n1", 2, 4, func(s *mtc.Submission) { s.Spec.Once = true })
+	id := w.bag("n1", 2, 4, func(s *submit.Job) { s.Spec.Once = true })
 	for end := w.Now() + 2*sec; n1.node.TasksHere(id).Opening == 0; w.run(100 * usec) {
 		if w.Now() > end {
 			t.Fatal("no start was recorded for longer than a moment")

@@ -9,7 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // taskWorld is a task of three slots on n1 that lives for so long; its steps
@@ -18,7 +18,7 @@ func taskWorld(t *testing.T, lasts time.Duration) (w *net, bag filch.JobID, seri
 	w = newNet(t, 2, 4)
 	w.chores.lasts = lasts
 	w.behave = func(k *keeper) { k.at = 2 * sec }
-	bag = w.bag("n1", 1, 1, func(s *mtc.Submission) { s.Spec.Each = filch.Room{Slots: 3} })
+	bag = w.bag("n1", 1, 1, func(s *submit.Job) { s.Spec.Each = filch.Room{Slots: 3} })
 	w.until("the task to begin", 5*sec, func() bool { return len(w.nodes["n1"].chores) == 1 })
 	for serial = range w.nodes["n1"].chores {
 	}
@@ -156,7 +156,7 @@ func TestAStepDoesNotOutliveTheLauncherOfItsTask(t *testing.T) {
 		w := newNet(t, 2, 4)
 		w.chores.lasts = 2 * sec
 		w.behave = func(k *keeper) { k.at = 60 * sec }
-		bag := w.bag("n1", 1, 40, func(s *mtc.Submission) { s.Spec.Each = filch.Room{Slots: 3} })
+		bag := w.bag("n1", 1, 40, func(s *submit.Job) { s.Spec.Each = filch.Room{Slots: 3} })
 		n1 := w.nodes["n1"]
 		var serial uint64
 		w.until("the second task here", 5*sec, func() bool {

@@ -10,10 +10,10 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	. "github.com/filch-hpc/filch/launcher/node"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // chores says how tasks end in a net.
@@ -65,9 +65,9 @@ func (h *host) finish(serial uint64, end launcher.TaskEnd) {
 }
 
 // bag submits tasks of one slot, whose ends their client hears of.
-func (w *net) bag(name filch.NodeName, client launcher.ClientID, total int32, change func(*mtc.Submission)) filch.JobID {
+func (w *net) bag(name filch.NodeName, client launcher.ClientID, total int32, change func(*submit.Job)) filch.JobID {
 	w.t.Helper()
-	s := mtc.Submission{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
+	s := submit.Job{Name: "bag", Total: total, Follow: true, Spec: record.Spec{
 		Each: filch.Room{Slots: 1}, CrashLimit: record.CrashLimit, Body: []byte{launcher.BodyOrder},
 	}}
 	if change != nil {
@@ -190,7 +190,7 @@ func TestTasksOfARunnerThatVanishes(t *testing.T) {
 				}
 				return launcher.TaskEnd{Kind: launcher.CauseNodeLost, Code: filch.ExitNodeLost, Text: "its runner vanished"}
 			}
-			id := w.bag("n1", 1, 8, func(s *mtc.Submission) { s.Spec.Once = c.once })
+			id := w.bag("n1", 1, 8, func(s *submit.Job) { s.Spec.Once = c.once })
 			if got := w.tally(id, 60*sec); got != c.want || w.chores.begun["n1"] != c.began {
 				t.Errorf("got %+v after %d starts, want %+v after %d", got, w.chores.begun["n1"], c.want, c.began)
 			}
@@ -246,8 +246,8 @@ func TestATaskThatCannotBeKilledKeepsItsSlot(t *testing.T) {
 }
 
 // sleeps makes tasks that are built in.
-func sleeps(d time.Duration) func(*mtc.Submission) {
-	return func(s *mtc.Submission) {
+func sleeps(d time.Duration) func(*submit.Job) {
+	return func(s *submit.Job) {
 		s.Spec.Body = binary.BigEndian.AppendUint64([]byte{launcher.BodySleep}, uint64(d))
 	}
 }
@@ -257,7 +257,7 @@ func TestNothingToDoTakesTurns(t *testing.T) {
 	w := newNet(t, 1, 8)
 	n := w.nodes["n1"].node
 	var out launcher.Outbox
-	n.SubmitTasks(w.Now(), 1, mtc.Submission{Name: "noops", Total: 50_000, Follow: true, Spec: record.Spec{
+	n.SubmitTasks(w.Now(), 1, submit.Job{Name: "noops", Total: 50_000, Follow: true, Spec: record.Spec{
 		Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
 	}}, 0, &out)
 	turns := 1
@@ -306,7 +306,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 	w.chores.lasts = 3 * sec
 	w.behave = func(k *keeper) { k.at = 10 * sec }
 	for round := range 20 {
-		id := w.bag("n1", launcher.ClientID(1+round), 40, func(s *mtc.Submission) { s.Spec.Once = true })
+		id := w.bag("n1", launcher.ClientID(1+round), 40, func(s *submit.Job) { s.Spec.Once = true })
 		w.run(time.Duration(round) * ms / 2)
 		g := w.submit("n1", launcher.ClientID(100+round), gang(12)) // comes while starts are committed
 		w.run(50 * ms)
@@ -322,7 +322,7 @@ func TestCancelOfTasksWithoutRoom(t *testing.T) {
 // offer submits a bag without waiting, and returns how many replies there were.
 func (w *net) offer(h *host, client launcher.ClientID) int {
 	h.input(func(out *launcher.Outbox) {
-		h.node.SubmitTasks(w.Now(), client, mtc.Submission{Name: "offer", Total: 3, Follow: true, Spec: record.Spec{
+		h.node.SubmitTasks(w.Now(), client, submit.Job{Name: "offer", Total: 3, Follow: true, Spec: record.Spec{
 			Each: filch.Room{Slots: 1}, Body: []byte{launcher.BodyNoop},
 		}}, int64(w.Now()), out)
 	})

@@ -18,7 +18,7 @@ const (
 	KindReattach Kind = 21 // Reattach
 	KindOps      Kind = 22 // Ops, answered by KindResults with the same Req
 
-	KindTaskSubmit Kind = 23 // mtc.Submission
+	KindTaskSubmit Kind = 23 // submit.Job
 	KindTaskGrow   Kind = 24 // TaskGrow
 	KindTaskFollow Kind = 25 // TaskFollow
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Graph is the dependencies between tasks, as two arrays of edges: a million tasks with
@@ -48,6 +49,11 @@ func New(n int, parents func(i int) []int32) (*Graph, error) {
 		}
 	}
 	return g, nil
+}
+
+// Of is the graph of the tasks of a workflow.
+func Of(nodes []record.GraphNode) (*Graph, error) {
+	return New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
 }
 
 // Len is the number of tasks.

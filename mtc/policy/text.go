@@ -26,7 +26,7 @@ func Read(text string) (p Policy, err error) {
 		var ok bool
 		switch {
 		case key == "victims":
-			if p.Victims, err = ParseVictims(value); err != nil {
+			if p.Victims, err = parseVictims(value); err != nil {
 				return Policy{}, err
 			}
 			ok = true

@@ -22,8 +22,8 @@ var victimsNames = [...]string{"", "random", "dvs", "near", "sequential"}
 
 func (v Victims) String() string { return victimsNames[v] }
 
-// ParseVictims reads the name of a choice.
-func ParseVictims(name string) (Victims, error) {
+// parseVictims reads the name of a choice.
+func parseVictims(name string) (Victims, error) {
 	for v, n := range victimsNames {
 		if v > 0 && n == name {
 			return Victims(v), nil

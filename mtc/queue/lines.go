@@ -37,6 +37,29 @@ type Absence struct {
 	asking bool          // lookup under way, or no task needs the line now
 }
 
+// LinesWait bounds the wait for a line while no death of the adder is known: an adder has
+// at most a frame of lines under way.
+const LinesWait = time.Minute
+
+// Lost are the tasks of the payload record whose line no node will write, as far as the
+// caller knows: an adder is dead, or the wait was too long.
+func (a *Absence) Lost(now time.Duration, rec *record.Job, dead func(record.Owner) bool) (offs []uint8) {
+	for off := range int32(record.PayloadSize) {
+		i := a.Part*record.PayloadSize + off
+		if i >= rec.Total {
+			break
+		}
+		lost := now-a.Since >= LinesWait
+		for _, b := range rec.Added {
+			lost = lost || i >= b.Base && i < b.Base+b.Count && dead(b.By)
+		}
+		if lost {
+			offs = append(offs, uint8(off))
+		}
+	}
+	return offs
+}
+
 // Of is the line of a task, nil if the task has none here.
 func (l *Lines) Of(index int32) []byte {
 	part := l.parts[index/record.PayloadSize]

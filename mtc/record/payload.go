@@ -1,6 +1,7 @@
 package record
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/filch-hpc/filch"
@@ -92,4 +93,23 @@ func CheckLines(lines [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// Payloads yields the payload records of lines, with their numbers; the first line is of the
+// task base.
+func Payloads(base int32, lines [][]byte) iter.Seq2[int32, *Payload] {
+	return func(yield func(int32, *Payload) bool) {
+		for k := 0; k < len(lines); {
+			i := base + int32(k)
+			p := &Payload{}
+			for off := i % PayloadSize; off < PayloadSize && k < len(lines); off++ {
+				p.Offs = append(p.Offs, uint8(off))
+				p.Lines = append(p.Lines, lines[k])
+				k++
+			}
+			if !yield(i/PayloadSize, p) {
+				return
+			}
+		}
+	}
 }

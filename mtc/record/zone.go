@@ -1,6 +1,8 @@
 package record
 
 import (
+	"iter"
+
 	"github.com/filch-hpc/filch"
 )
 
@@ -156,4 +158,19 @@ func EncodeZoneOps(ops []ZoneOp, whole bool) []byte {
 
 func DecodeZoneOps(v []byte) (ops []ZoneOp, whole bool, err error) {
 	return decodeOps(v, 8, (*ZoneOp).fields)
+}
+
+// Zones yields, for each zone with some of the tasks from lo to hi, the zone's number with
+// the first and the bound of these tasks.
+func Zones(lo, hi int32) iter.Seq2[int32, [2]int32] {
+	return func(yield func(int32, [2]int32) bool) {
+		for lo < hi {
+			num := lo / ZoneSize
+			end := min(hi, (num+1)*ZoneSize)
+			if !yield(num, [2]int32{lo, end}) {
+				return
+			}
+			lo = end
+		}
+	}
 }

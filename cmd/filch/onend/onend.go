@@ -20,8 +20,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Help describes the option.
@@ -50,7 +50,7 @@ func Submit(another func() (*client.Client, error), job filch.JobID, command str
 	}
 	c, err := another()
 	if err == nil {
-		err = submit(c, job, command)
+		err = submitTo(c, job, command)
 		c.Close()
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func Submit(another func() (*client.Client, error), job filch.JobID, command str
 	}
 }
 
-func submit(c *client.Client, job filch.JobID, command string) error {
+func submitTo(c *client.Client, job filch.JobID, command string) error {
 	around, err := cli.Environment()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func submit(c *client.Client, job filch.JobID, command string) error {
 		Cwd: around.Cwd, Env: around.Env, KillWait: launcher.TaskGrace,
 	}
 	o.Umask, o.Rlimits = cli.ProcessLimits()
-	s := &mtc.Submission{Name: name, Total: 1, Conditions: record.Conditions{After: []filch.JobID{job}, When: []record.When{record.WhenAny}}}
+	s := &submit.Job{Name: name, Total: 1, Conditions: record.Conditions{After: []filch.JobID{job}, When: []record.When{record.WhenAny}}}
 	s.Spec.Each, s.Spec.CrashLimit = filch.Room{Slots: 1}, record.CrashLimit
 	if s.Spec.Body, err = wire.EncodeOrder(&o, nil); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -94,7 +94,7 @@ func (f *submitFlags) additions(args []string) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s mtc.Submission
+	var s submit.Job
 	lines, err := f.openPayloads(&s, command, bag)
 	switch {
 	case err != nil:
@@ -131,7 +131,7 @@ func (f *submitFlags) additions(args []string) (source, error) {
 }
 
 // opened returns the tasks of a new job that stays open.
-func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) opened(s *submit.Job, command []string, bag *workflow.Bag) (source, error) {
 	if f.array != "" && f.builtin == "" && len(command) == 0 {
 		return nil, filch.Errorf(filch.Invalid, "there is nothing to run for --array %s", f.array).WithHint("filch submit --open --array %s -- COMMAND", f.array)
 	}
@@ -151,7 +151,7 @@ func (f *submitFlags) opened(s *mtc.Submission, command []string, bag *workflow.
 // Each task has a payload: for a builtin the builtin's text, else the task's
 // number in the array. A builtin needs no command of the job, and may share a job
 // with other tasks.
-func (f *submitFlags) openPayloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) openPayloads(s *submit.Job, command []string, bag *workflow.Bag) (source, error) {
 	if f.array == "" && f.builtin == "" {
 		return f.payloads(s, command, bag)
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // printCommands prints the command of each task for a shell, with the variable that has
 // the value of the task if the command does not name the value.
-func printCommands(s *mtc.Submission, lines source) error {
+func printCommands(s *submit.Job, lines source) error {
 	o, _, err := wire.DecodeOrder(s.Spec.Body)
 	if err != nil {
 		o = &launcher.TaskOrder{Argv: []string{"filch", "submit", "--builtin"}}

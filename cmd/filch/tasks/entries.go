@@ -14,14 +14,14 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // entries are tasks of a JSON list: with a command each is a value for the
 // command; without, each names its own command.
-func (f *submitFlags) entries(s *mtc.Submission, command []string) (source, error) {
+func (f *submitFlags) entries(s *submit.Job, command []string) (source, error) {
 	in, err := openInput(f.fromJSON)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -271,7 +271,7 @@ func renamed(text string, names []string) string {
 }
 
 // listed applies -j and --shuf to the tasks.
-func (f *listFlags) listed(s *mtc.Submission, lines source) (source, error) {
+func (f *listFlags) listed(s *submit.Job, lines source) (source, error) {
 	if f.jobs > 0 {
 		if s.Spec.Cap > 0 && s.Spec.Cap != f.jobs {
 			return nil, filch.Errorf(filch.Invalid, "-j %d and --array ...%%%d contradict each other", f.jobs, s.Spec.Cap)

@@ -10,8 +10,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -83,7 +83,7 @@ func ruledItem(t launcher.TaskItem, rule *record.Retry, need int) ([]byte, error
 
 // addNode adds the node of a workflow's task to a submission, with the payload, the mark,
 // the rule for retries and the number of the need of the task. The text of a task with many files goes in chunks.
-func addNode(s *mtc.Submission, n record.GraphNode, t launcher.TaskItem, mark workflow.Mark, rule *record.Retry, need int) error {
+func addNode(s *submit.Job, n record.GraphNode, t launcher.TaskItem, mark workflow.Mark, rule *record.Retry, need int) error {
 	b, err := wire.Marshal(&t)
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -18,7 +18,7 @@ import (
 type source func() ([]byte, error)
 
 // payloads is the source of the tasks; the bag's tasks have streams of their own.
-func (f *submitFlags) payloads(s *mtc.Submission, command []string, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) payloads(s *submit.Job, command []string, bag *workflow.Bag) (source, error) {
 	switch {
 	case f.array != "" && (f.shuffle || f.delay > 0):
 		of, err := readArray(f.array)
@@ -67,7 +67,7 @@ func readArray(text string) (workflow.Array, error) {
 }
 
 // array reads indices and a cap.
-func array(s *mtc.Submission, text string) error {
+func array(s *submit.Job, text string) error {
 	a, err := readArray(text)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func openValues(name string) (io.ReadCloser, error) {
 }
 
 // expanded are the combinations of the values after :::, with their files.
-func (f *submitFlags) expanded(s *mtc.Submission, bag *workflow.Bag) (source, error) {
+func (f *submitFlags) expanded(s *submit.Job, bag *workflow.Bag) (source, error) {
 	s.Spec.Payloads = true
 	slot, files, folder := bag.Template.UsesSlot(), f.patterns(bag, false), f.cwdPattern()
 	here, err := os.Getwd()

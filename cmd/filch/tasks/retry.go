@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func RetryCommand(g *cli.Global) *cobra.Command {
@@ -218,7 +218,7 @@ func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
 			return err
 		}
 	}
-	s := &mtc.Submission{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: p.later}
+	s := &submit.Job{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: p.later}
 	for _, r := range bad {
 		s.Total += r.Hi - r.Lo
 	}
@@ -283,7 +283,7 @@ func (p *past) withLines(bad []taskrecords.Indices) (have []taskrecords.Indices,
 // submit submits the new job over its own connection, and follows the job if show
 // asks for the wait; ended is called at the end, if there is something left to
 // do.
-func (p *past) submit(g *cli.Global, s *mtc.Submission, lines source, show showFlags, ended func(filch.JobID, error) error) error {
+func (p *past) submit(g *cli.Global, s *submit.Job, lines source, show showFlags, ended func(filch.JobID, error) error) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err

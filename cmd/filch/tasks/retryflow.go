@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -57,7 +57,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		p.nothing()
 		return nil
 	}
-	s := &mtc.Submission{
+	s := &submit.Job{
 		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true, Conditions: p.later,
 	}
 	for _, i := range f.again {
@@ -254,7 +254,7 @@ func (f *flow) ranOn(i int32) filch.NodeName {
 
 // addNode adds a task to the new job: a file of a task outside the new job belongs to
 // the old job.
-func (f *flow) addNode(s *mtc.Submission, i int32) error {
+func (f *flow) addNode(s *submit.Job, i int32) error {
 	old, t := f.nodes[i], f.items[i]
 	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes, Output: old.Output, Length: old.Length, Kind: old.Kind}
 	for _, p := range old.Parents {

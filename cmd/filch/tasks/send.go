@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // Limits of the payloads in a frame to the launcher; further frames follow.
@@ -28,12 +28,12 @@ const (
 
 // send submits the job and the further payloads, and returns when all of the
 // payloads are recorded. An open job stays open.
-func send(c *client.Client, s *mtc.Submission, lines source) (*client.Tasks, error) {
+func send(c *client.Client, s *submit.Job, lines source) (*client.Tasks, error) {
 	return sendEvery(c, s, lines, 0)
 }
 
 // sendEvery is [send] with a delay before each task but the first; 0 is no delay.
-func sendEvery(c *client.Client, s *mtc.Submission, lines source, delay time.Duration) (*client.Tasks, error) {
+func sendEvery(c *client.Client, s *submit.Job, lines source, delay time.Duration) (*client.Tasks, error) {
 	more, open := lines != nil, s.Open
 	var err error
 	if more {

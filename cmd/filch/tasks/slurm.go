@@ -3,7 +3,6 @@ package tasks
 import (
 	"math"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"

@@ -17,8 +17,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -139,7 +139,7 @@ func (f *submitFlags) stageWith(command []string, bag *workflow.Bag) error {
 }
 
 // stagedFrom completes the order of a submission with the node that has the input files.
-func (f *stageFlags) stagedFrom(c *client.Client, s *mtc.Submission) error {
+func (f *stageFlags) stagedFrom(c *client.Client, s *submit.Job) error {
 	if !f.stages() {
 		return nil
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -195,7 +195,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 
 // submission reads the options into the request to the launcher, and into the
 // source of the payloads, nil for tasks without payloads.
-func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error) {
+func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	if err := f.readList(); err != nil {
 		return nil, nil, err
 	}
@@ -214,7 +214,7 @@ func (f *submitFlags) submission(args []string) (*mtc.Submission, source, error)
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
 	}
-	s := &mtc.Submission{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
+	s := &submit.Job{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
 	if f.hold {
 		s.HeldBy = cli.Person()
 	}
@@ -284,7 +284,7 @@ func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Ba
 }
 
 // spec fills in the properties that all tasks have in common.
-func (f *submitFlags) spec(s *mtc.Submission, command []string, bag *workflow.Bag) error {
+func (f *submitFlags) spec(s *submit.Job, command []string, bag *workflow.Bag) error {
 	around, err := cli.Environment()
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
@@ -133,7 +133,7 @@ func (f *waitFlags) read(s *record.Conditions) (err error) {
 }
 
 // queues fills in the place of the job among others, and the time to begin.
-func (f *lifeFlags) queues(s *mtc.Submission) (err error) {
+func (f *lifeFlags) queues(s *submit.Job) (err error) {
 	if s.Ticket.Class, err = spec.Priority(f.priority); err != nil {
 		return ofOption("priority", err)
 	}

@@ -23,8 +23,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/wire"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/mtc/workflow/replay"
 )
@@ -201,7 +201,7 @@ func (f *runFlags) run(g *cli.Global, file string) error {
 }
 
 // submit submits a job and, unless detached, waits for the end and brings the results.
-func (f *runFlags) submit(g *cli.Global, s *mtc.Submission, job WorkflowJob, bring func(id filch.JobID, ended error) error, file string) error {
+func (f *runFlags) submit(g *cli.Global, s *submit.Job, job WorkflowJob, bring func(id filch.JobID, ended error) error, file string) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err
@@ -337,12 +337,12 @@ func (f *runFlags) inputSize(name string) (int64, error) {
 
 // submission is the job of some tasks without the body, and the order that the body will
 // hold. R is nil unless the job continues an earlier job.
-func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow.Mark, r *resumption) (*mtc.Submission, *launcher.TaskOrder, error) {
+func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow.Mark, r *resumption) (*submit.Job, *launcher.TaskOrder, error) {
 	around, err := cli.Environment()
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &mtc.Submission{Name: f.name, Follow: !f.detach && f.wait}
+	s := &submit.Job{Name: f.name, Follow: !f.detach && f.wait}
 	if f.hold {
 		s.HeldBy = cli.Person()
 	}
@@ -445,7 +445,7 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.G
 
 // origin completes the order with the node that has the folder, and the job with the
 // order.
-func (f *runFlags) origin(c *client.Client, w *workflow.Graph, s *mtc.Submission, o *launcher.TaskOrder, extra *launcher.OrderExtra, r *resumption) (err error) {
+func (f *runFlags) origin(c *client.Client, w *workflow.Graph, s *submit.Job, o *launcher.TaskOrder, extra *launcher.OrderExtra, r *resumption) (err error) {
 	var nodes []wire.NodeInfo
 	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes); err != nil {
 		return err

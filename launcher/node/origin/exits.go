@@ -149,15 +149,15 @@ func (a *attempts) takeEnd(t *local.Turn, j *job, node filch.NodeName, e *launch
 	tally := &r.tally
 	tally.ended++
 	*tally.by.Of(rankState(e))++
-	c := code(e.Kind, e.Code)
+	c := e.Kind.Code(e.Code)
 	tally.high = max(tally.high, c)
-	tally.srun = max(tally.srun, srunCode(e.Kind, e.Code))
+	tally.srun = max(tally.srun, e.Kind.SrunCode(e.Code))
 	a.armFirst(t, j)
 	if e.Kind == launcher.CauseNone {
 		return
 	}
 	tally.bad++
-	v := verdict{launcher.Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: endText(e, node), Doubt: e.Doubt}, c}
+	v := verdict{launcher.Cause{Kind: e.Kind, Rank: e.Rank, Node: node, Text: e.Line(node), Doubt: e.Doubt}, c}
 	if e.Told {
 		if tally.told.Kind == launcher.CauseNone {
 			tally.told = v
@@ -179,7 +179,7 @@ func (a *attempts) takeEnd(t *local.Turn, j *job, node filch.NodeName, e *launch
 // rankState returns the state for the end of a rank: a failed rank signalled by filch was
 // killed.
 func rankState(e *launcher.RankEnd) filch.State {
-	if s := stateOf(e.Kind); s != filch.Failed || !e.Told {
+	if s := e.Kind.State(); s != filch.Failed || !e.Told {
 		return s
 	}
 	return filch.Killed
@@ -306,7 +306,7 @@ func (a *attempts) end(t *local.Turn, j *job, c launcher.Cause, sig int32, grace
 	}
 	if j.run == nil {
 		a.line.releaseHolds(t, j, nil)
-		a.origin.finish(t, j, launcher.EndRecord{State: stateOf(c.Kind), Code: code(c.Kind, 0), Cause: c})
+		a.origin.finish(t, j, launcher.EndRecord{State: c.Kind.State(), Code: c.Kind.Code(0), Cause: c})
 		return
 	}
 	r := j.run

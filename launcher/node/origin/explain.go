@@ -332,10 +332,10 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	c := e.Code
 	i.State, i.Code, i.Cause = e.State.String(), &c, e.Cause.Text
 	for k := range e.Ranks {
-		b := launcher.RankInfo{Rank: e.Ranks[k].Rank, Code: code(e.Ranks[k].Kind, e.Ranks[k].Code)}
+		b := launcher.RankInfo{Rank: e.Ranks[k].Rank, Code: e.Ranks[k].Kind.Code(e.Ranks[k].Code)}
 		if k < len(nodes) {
 			b.Node = nodes[k]
-			b.Text = endText(&e.Ranks[k], b.Node)
+			b.Text = e.Ranks[k].Line(b.Node)
 		}
 		i.Bad = append(i.Bad, b)
 	}

@@ -60,7 +60,7 @@ func (j *job) verdict() launcher.EndRecord {
 	if v.Kind == launcher.CauseNone {
 		v.Rank = -1
 	}
-	state := stateOf(v.Kind)
+	state := v.Kind.State()
 	if v.Kind == launcher.CauseAbort && v.code == 0 {
 		state = filch.OK
 	}

@@ -57,7 +57,7 @@ func (r *run) takeCause(c launcher.Cause) {
 	}
 	overruled := r.cause.Kind == launcher.CauseRequeue && r.halt.user
 	if r.cause.Kind == launcher.CauseNone || overruled || r.cause.Doubt == launcher.DoubtMuch && gone {
-		r.cause = verdict{c, code(c.Kind, r.tally.high)}
+		r.cause = verdict{c, c.Kind.Code(r.tally.high)}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/slots"
 )
 
@@ -105,7 +106,7 @@ type Running struct {
 // early is a submission waiting for a block of ids.
 type early struct {
 	client launcher.ClientID
-	sub    mtc.Submission
+	sub    submit.Job
 	unixNS int64
 	until  time.Duration
 }
@@ -135,7 +136,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 
 // SubmitTasks handles a bag or workflow of a local client. The client receives TaskNews:
 // accepted when every record is committed, or refused.
-func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.Submission, unixNS int64, out *launcher.Outbox) {
+func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s submit.Job, unixNS int64, out *launcher.Outbox) {
 	t := w.Turn(now, out)
 	never := w.NeverFitsTask(&s.Spec)
 	switch {
@@ -157,7 +158,7 @@ func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s mtc.S
 // takesTasks reports whether a submission can begin now.
 func (w *Tasks) takesTasks() bool { return w.records.HaveID() && !w.over }
 
-func (w *Tasks) submitTasks(t *local.Turn, client launcher.ClientID, s mtc.Submission, unixNS int64) {
+func (w *Tasks) submitTasks(t *local.Turn, client launcher.ClientID, s submit.Job, unixNS int64) {
 	id := w.records.NextID()
 	core := w.ready(t)
 	w.addFollower(id, client)

@@ -6,8 +6,8 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -17,7 +17,7 @@ type bag struct {
 	index     int
 	host      int32 // whose client submits it
 	submit    time.Duration
-	request   mtc.Submission
+	request   submit.Job
 	shortest  time.Duration // of its tasks
 	longest   time.Duration
 	stubborn  bool          // its tasks end by a kill only

@@ -12,8 +12,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node"
 	noderecords "github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/records"
@@ -103,7 +103,7 @@ func TestNodes(t *testing.T) {
 			for i := range bags {
 				p := in.nodes[in.names[i]]
 				p.input(func(now time.Duration, out *launcher.Outbox) {
-					p.node.SubmitTasks(now, launcher.ClientID(i+1), mtc.Submission{
+					p.node.SubmitTasks(now, launcher.ClientID(i+1), submit.Job{
 						Name: "bag", Total: int32(10 * n), Follow: true, Spec: record.Spec{Each: filch.Room{Slots: 1}, Body: sleep},
 					}, int64(time.Hour)+int64(i), out)
 				})

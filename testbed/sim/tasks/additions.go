@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -27,7 +28,7 @@ func (w *World) openBag(d *engine.Dice) {
 		return r.Between(time.Millisecond, 60*time.Millisecond)
 	}
 	first := int32(d.N(20))
-	s := mtc.Submission{Job: id, Total: first, Open: true, Lines: linesOf(0, first)}
+	s := submit.Job{Job: id, Total: first, Open: true, Lines: linesOf(0, first)}
 	s.Spec = record.Spec{Payloads: true, CrashLimit: 100, Once: d.Chance(0.2)}
 	w.truth.submitted(s, length)
 	at := d.Between(0, time.Second)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -25,9 +26,9 @@ func (w *World) urgent(d *engine.Dice) bool {
 	}
 	mean := d.Between(20*time.Millisecond, 60*time.Millisecond)
 	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/2, 2*mean) }
-	each := func(id int, class int32, tasks time.Duration) mtc.Submission {
+	each := func(id int, class int32, tasks time.Duration) submit.Job {
 		job := filch.JobID(id)
-		return mtc.Submission{Job: job, Total: w.opt.Slots * int32(tasks/mean), Ticket: filch.Ticket{Class: class, UnixNS: int64(id), Job: job}}
+		return submit.Job{Job: job, Total: w.opt.Slots * int32(tasks/mean), Ticket: filch.Ticket{Class: class, UnixNS: int64(id), Job: job}}
 	}
 	for i := range w.hosts {
 		w.Submit(i, each(i+1, 0, 6*time.Second), length)

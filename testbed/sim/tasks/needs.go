@@ -4,6 +4,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -31,7 +32,7 @@ func (n *needs) labels(host int) filch.Labels {
 }
 
 // take gives the tasks of some jobs needs of their own.
-func (n *needs) take(s *mtc.Submission, slots int32) {
+func (n *needs) take(s *submit.Job, slots int32) {
 	if !n.dice.Chance(0.3) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -215,7 +216,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
 	w.define()
 	for k := range 3 + d.N(3) {
-		s := mtc.Submission{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
+		s := submit.Job{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
 		s.Spec.Once = d.Chance(0.3)
 		s.Spec.Retries = int32(d.N(3))
 		limits(&s.Spec, tries)

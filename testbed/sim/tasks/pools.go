@@ -3,8 +3,8 @@ package tasks
 import (
 	"time"
 
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -30,7 +30,7 @@ func newPools(seed uint64) pools {
 }
 
 // take gives the tasks of some jobs seats, at most three each.
-func (p *pools) take(s *mtc.Submission) {
+func (p *pools) take(s *submit.Job) {
 	if s.Spec.Cap > 0 || !p.dice.Chance(0.3) {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -80,7 +81,7 @@ func efficiency(hosts int, slots, perSlot int32, length time.Duration, v policy.
 		Seed: 1, Hosts: hosts, Slots: slots, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Victims: v,
 	})
 	total := int32(hosts) * slots * perSlot
-	w.Submit(0, mtc.Submission{Job: 1, Total: total}, func(*engine.Dice, mtc.Start) time.Duration { return length })
+	w.Submit(0, submit.Job{Job: 1, Total: total}, func(*engine.Dice, mtc.Start) time.Duration { return length })
 	w.RunUntil(time.Hour, w.AllFinished)
 	ideal := time.Duration(perSlot) * length
 	return float64(ideal) / float64(w.Stats.Finished[1]), w.Spread(), w
@@ -114,9 +115,9 @@ func TestBetterClassMakespan(t *testing.T) {
 	w := NewWorld(Options{Seed: 1, Hosts: hosts, Slots: slots, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond})
 	takes := func(*engine.Dice, mtc.Start) time.Duration { return length }
 	const began = 5 * time.Second
-	w.Submit(0, mtc.Submission{Job: 1, Total: hosts * slots * 200}, takes)
+	w.Submit(0, submit.Job{Job: 1, Total: hosts * slots * 200}, takes)
 	w.At(began, func() {
-		w.Submit(7, mtc.Submission{Job: 2, Total: hosts * slots * each, Ticket: filch.Ticket{Class: -1, UnixNS: 1, Job: 2}}, takes)
+		w.Submit(7, submit.Job{Job: 2, Total: hosts * slots * each, Ticket: filch.Ticket{Class: -1, UnixNS: 1, Job: 2}}, takes)
 	})
 	w.RunUntil(time.Hour, func() bool { return w.Stats.Finished[2] > 0 })
 	took := w.Stats.Finished[2] - began

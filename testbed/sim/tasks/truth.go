@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -30,7 +31,7 @@ type truth struct {
 
 // job is a submission and what became of it.
 type job struct {
-	mtc.Submission
+	submit.Job
 	length  func(*engine.Dice, mtc.Start) time.Duration
 	fails   func(mtc.Start) int32
 	total   int32
@@ -49,12 +50,12 @@ type job struct {
 
 func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
 
-func (t *truth) submitted(s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
+func (t *truth) submitted(s submit.Job, length func(*engine.Dice, mtc.Start) time.Duration) {
 	n := s.Total
 	if len(s.Nodes) > 0 {
 		n = int32(len(s.Nodes))
 	}
-	j := &job{Submission: s, length: length, total: n}
+	j := &job{Job: s, length: length, total: n}
 	j.grow(n)
 	t.jobs[s.Job] = j
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/records"
 )
@@ -268,7 +269,7 @@ func (w *World) Call(i int, what string, f func(c *mtc.Core, now time.Duration, 
 }
 
 // Submit gives a host a job and lets another one follow it.
-func (w *World) Submit(i int, s mtc.Submission, length func(*engine.Dice, mtc.Start) time.Duration) {
+func (w *World) Submit(i int, s submit.Job, length func(*engine.Dice, mtc.Start) time.Duration) {
 	if s.Spec.Each == (filch.Room{}) {
 		s.Spec.Each.Slots = 1
 	}
