@@ -414,13 +414,14 @@ func printExplanation(e *launcher.Explanation) error {
 
 // lackLine describes a node that has too little free of a resource.
 func lackLine(l *launcher.Lack) string {
-	text := fmt.Sprintf("%s has %d of %d %s free, and a task takes %d", l.Node, l.Free, l.Of, l.Resource, l.Want)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("%s has %d of %d %s free, and a task takes %d", l.Node, l.Free, l.Of, l.Resource, l.Want))
 	sep := ":"
 	for _, h := range l.Holders {
-		text += fmt.Sprintf("%s job %d has %d", sep, h.Job, h.Has)
+		text.WriteString(fmt.Sprintf("%s job %d has %d", sep, h.Job, h.Has))
 		sep = ","
 	}
-	return text
+	return text.String()
 }
 
 // holderLine describes a job with slots that another job waits for.

@@ -64,15 +64,15 @@ const nullDevice = 1<<8 | 3
 
 // writeGPUs makes a device for each GPU of a node, and gres.conf: nodes share the devices.
 func (c *Cluster) writeGPUs() error {
-	text := ""
+	var text strings.Builder
 	for i := range c.GPUs {
 		file := c.path(fmt.Sprintf("gpu%d", i))
 		if err := syscall.Mknod(file, syscall.S_IFCHR|0o666, nullDevice); err != nil {
 			return err
 		}
-		text += "Name=gpu File=" + file + "\n"
+		text.WriteString("Name=gpu File=" + file + "\n")
 	}
-	return os.WriteFile(c.path("gres.conf"), []byte(text), 0o644)
+	return os.WriteFile(c.path("gres.conf"), []byte(text.String()), 0o644)
 }
 
 // freePorts are n ports of the loopback that nobody listens on now.
