@@ -63,6 +63,9 @@ func poseAsLauncher(args []string) int {
 	}
 }
 
+// familyWait bounds the wait for the processes of a posing launcher.
+const familyWait = 30 * time.Second
+
 // processTree is a posing launcher and all its processes.
 type processTree struct {
 	cmd    *exec.Cmd
@@ -100,6 +103,8 @@ func newProcessTree(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *
 		f.cmd.Wait()
 		proc.SweepOrphans(f.place)
 	})
+	late := time.AfterFunc(familyWait, func() { f.cmd.Process.Kill() })
+	defer late.Stop()
 	lines := bufio.NewScanner(out)
 	lineCount := 0
 	for lineCount < 8 && lines.Scan() {
@@ -121,7 +126,7 @@ func newProcessTree(t *testing.T, idle string, as func(*exec.Cmd, proc.Place)) *
 		}
 	}
 	if len(f.ranks) < 6 {
-		t.Fatalf("only %v came up", f.ranks)
+		t.Fatalf("only %v came up within %v; the keeper may have refused: may any user open /dev/null here?", f.ranks, familyWait)
 	}
 	return f
 }

@@ -287,18 +287,7 @@ func (t *TaskItem) fields(c *record.Codec) {
 	record.Index(c, &t.Attempt)
 	record.U32(c, &t.Hop)
 	record.U8(c, &t.Crashes)
-	flags := uint8(0)
-	if t.Maybe {
-		flags |= taskMaybe
-	}
-	if t.Need > 0 {
-		flags |= taskNeed
-	}
-	if t.Recalls > 0 {
-		flags |= taskRecalls
-	}
-	record.U8(c, &flags)
-	c.Require(flags <= taskMaybe|taskNeed|taskRecalls)
+	flags := c.Facts(t.Maybe, t.Need > 0, t.Recalls > 0)
 	if t.Maybe = flags&taskMaybe != 0; flags&taskNeed != 0 {
 		record.Index(c, &t.Need)
 		c.Require(t.Need > 0)

@@ -299,20 +299,11 @@ func (p *BlockOp) fields(c *Codec) {
 const (
 	pastMaybe   = 1 << iota
 	pastRecalls // their number follows
-	pastAll     = pastRecalls<<1 - 1
 )
 
 // past is what few tasks have behind them.
 func (p *BlockOp) past(c *Codec) {
-	flags := uint8(0)
-	if p.Maybe {
-		flags |= pastMaybe
-	}
-	if p.Recalls > 0 {
-		flags |= pastRecalls
-	}
-	U8(c, &flags)
-	c.Require(flags <= pastAll)
+	flags := c.Facts(p.Maybe, p.Recalls > 0)
 	if p.Maybe = flags&pastMaybe != 0; flags&pastRecalls != 0 {
 		U8(c, &p.Recalls)
 		c.Require(p.Recalls > 0)
@@ -323,20 +314,11 @@ func (p *BlockOp) past(c *Codec) {
 const (
 	endCut   = 1 << iota
 	endUsage // the usage follows
-	endAll   = endUsage<<1 - 1
 )
 
 // more is the last byte of a BlockEnd, and the field that only some ends have.
 func (p *BlockOp) more(c *Codec) {
-	flags := uint8(0)
-	if p.Cut {
-		flags |= endCut
-	}
-	if p.Usage != nil {
-		flags |= endUsage
-	}
-	U8(c, &flags)
-	c.Require(flags <= endAll)
+	flags := c.Facts(p.Cut, p.Usage != nil)
 	if p.Cut = flags&endCut != 0; flags&endUsage != 0 {
 		c.someUsage(&p.Usage)
 	}

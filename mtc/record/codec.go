@@ -42,6 +42,19 @@ func (c *Codec) Done() error {
 	return nil
 }
 
+// Facts packs at most eight facts into a byte, the first as the lowest bit, and returns the
+// bits; for a reader, the bits that were read.
+func (c *Codec) Facts(facts ...bool) (bits uint8) {
+	for k, is := range facts {
+		if is {
+			bits |= 1 << k
+		}
+	}
+	U8(c, &bits)
+	c.Require(bits>>len(facts) == 0)
+	return bits
+}
+
 // State is the state of a task or job.
 func (c *Codec) State(v *filch.State) {
 	*v = filch.State(c.UpTo(uint64(*v), uint64(filch.Cancelled)))

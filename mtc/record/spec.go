@@ -324,20 +324,11 @@ func (s *Spec) fields(c *Codec) {
 const (
 	startsOnce = 1 << iota
 	startsFirm
-	startsAll = startsFirm<<1 - 1
 )
 
 // starts is whether a task may start again.
 func (s *Spec) starts(c *Codec) {
-	flags := uint8(0)
-	if s.Once {
-		flags |= startsOnce
-	}
-	if s.Firm {
-		flags |= startsFirm
-	}
-	U8(c, &flags)
-	c.Require(flags <= startsAll)
+	flags := c.Facts(s.Once, s.Firm)
 	s.Once, s.Firm = flags&startsOnce != 0, flags&startsFirm != 0
 }
 
