@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/mpi"
 	"github.com/filch-hpc/filch/testbed/rig"
 )
@@ -242,8 +243,8 @@ func (e *ensemble) tasks() (all []launcher.Task) {
 // asked is a host that no ensemble strikes.
 func (e *ensemble) asked() int { return len(e.c.Hosts) - 1 }
 
-// said is a line of the output of a member.
-var said = regexp.MustCompile(`^\d+\.(\d+)\.0: (member \d+ of \d+ ranks: -?\d+, \d+ wrong)$`)
+// said is a line of the output of a member; attempts after the first are marked.
+var said = regexp.MustCompile(`^\d+\.(\d+)\.0(?: \(attempt (\d+)\))?: (member \d+ of \d+ ranks: -?\d+, \d+ wrong)$`)
 
 // logs compares the output that is kept of the members that ended well with what they have
 // to print, and counts those whose output is on a host that died. A member of which an
@@ -265,7 +266,12 @@ func (e *ensemble) logs(have []launcher.Task) (missing int) {
 			continue
 		}
 		k, _ := strconv.Atoi(f[1])
-		lines[k] = append(lines[k], f[2])
+		if mark := f[2]; mark != "" {
+			if n, _ := strconv.Atoi(mark); n < 2 || k >= len(have) || int32(n) > record.Starts(have[k].Attempts, have[k].Maybe) {
+				t.Errorf("a member printed %q in an attempt that its record does not have", line)
+			}
+		}
+		lines[k] = append(lines[k], f[3])
 	}
 	for k, task := range have {
 		index := k + 1
