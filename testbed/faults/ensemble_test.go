@@ -141,7 +141,14 @@ func (e *ensemble) strike() {
 			}
 		}
 		c.Hosts[v].KillAll()
+		last := i+1 == len(e.victims)
+		if !last { // else all members may have ended before the next host dies
+			c.Must(e.asked(), "hold", e.job)
+		}
 		c.settledWithout(settleWait, e.victims[:i+1]...)
+		if !last {
+			c.Must(e.asked(), "release", e.job)
+		}
 	}
 }
 
@@ -152,8 +159,9 @@ const returnsAfter = 3 * time.Second
 // dead hosts there are none.
 func (e *ensemble) await(ended int, dead, hosts []int) {
 	e.c.T.Helper()
+	done := 0
 	for end := time.Now().Add(ensembleLimit); time.Now().Before(end); pause() {
-		done := 0
+		done = 0
 		for _, m := range e.read() {
 			done += min(1, len(m.ends()))
 		}
@@ -163,7 +171,8 @@ func (e *ensemble) await(ended int, dead, hosts []int) {
 			return
 		}
 	}
-	e.c.T.Fatalf("of %d members, %d had not ended within %v", e.members, ended, ensembleLimit)
+	e.c.T.Fatalf("after %v %d of %d members have ended, and %v ranks run on hosts; want %d, and ranks on hosts %v: %s",
+		ensembleLimit, done, e.members, e.running(dead), ended, hosts, e.c.Must(e.asked(), "explain", e.job))
 }
 
 // running counts the ranks that have begun and not ended, by hosts.
