@@ -99,7 +99,7 @@ mtc: . mtc/before mtc/ends mtc/graph mtc/message mtc/plan mtc/policy mtc/queue m
 mtc/before: . mtc/record
 mtc/ends: . mtc/message mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
-mtc/plan: mtc/graph mtc/policy mtc/record
+mtc/plan: . mtc/graph mtc/policy mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record

@@ -173,8 +173,10 @@ type TaskEnd struct {
 	Began  int64 // wall clock, nanoseconds; 0 never began
 	Ended  int64
 	Usage  filch.Usage
-	Bytes  int64 // of output kept by the node
-	Cut    bool  // part of the output was longer than the node keeps, or found no space on the node's disk
+	Bytes  int64         // of output kept by the node
+	Moved  int64         // bytes of input that came from other nodes
+	Moving time.Duration // how long they took
+	Cut    bool          // part of the output was longer than the node keeps, or found no space on the node's disk
 	Text   string
 	Final  bool // not to be started again, regardless of the job's retries
 	Full   bool // Text names a disk without space

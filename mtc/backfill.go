@@ -1,10 +1,13 @@
 package mtc
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Fills is the part of a Core that lets tasks run in slots held for a gang that still
@@ -36,15 +39,19 @@ func (f *Fills) Needs(run uint64) (need time.Duration) {
 	if limit := r.job.spec.Limit; limit > 0 {
 		return limit
 	}
-	return c.usual(r.job)
+	return c.usual(r.job, r.payload)
 }
 
 // usual is how long most tasks of a job took, or of earlier jobs of its kind; 0 if not known.
-// The tasks of a workflow differ.
-func (c *Core) usual(j *job) time.Duration {
+// The tasks of a workflow differ: a task takes as long as the file states, else as most tasks
+// of its kind.
+func (c *Core) usual(j *job, line []byte) time.Duration {
 	switch {
-	case c.cfg.Walltime.Blind || j.rec != nil && j.rec.Graph:
+	case c.cfg.Walltime.Blind:
 		return 0
+	case j.Graph():
+		n, _ := record.DecodeGraphNode(line)
+		return cmp.Or(n.Length, c.pace.estimates.On(c.cfg.Self, c.pace.estimates.Limit(n.Kind)))
 	case j.pace.durations.Count() > 0:
 		return j.pace.durations.Limit()
 	}
@@ -79,14 +86,15 @@ func (e *execution) fitsGap(j *job) bool {
 	if !e.gap.Room.HoldsBeside(&e.lent, j.next) {
 		return false
 	}
-	limit := j.spec.Limit
-	if j.spec.Limits {
-		index, _ := j.queue.First()
-		if own := e.core.ownLimit(j, j.payloads.Of(index)); own > 0 {
-			limit = own
-		}
+	index, _ := j.queue.First()
+	if e.core.payload(j, index) == queue.LineAway {
+		return false
 	}
-	usual := e.core.usual(j)
+	limit, line := j.spec.Limit, j.payloads.Of(index)
+	if own := e.core.ownLimit(j, line); own > 0 {
+		limit = own
+	}
+	usual := e.core.usual(j, line)
 	if e.gap.Admits(e.now, limit, usual) {
 		return true
 	}

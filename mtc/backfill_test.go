@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -154,5 +155,26 @@ func TestRecallsMoveWithTheTask(t *testing.T) {
 	r.run(1, time.Minute)
 	if k := r.task(1, 0); k.Recalls != 1 || k.State != filch.OK || r.byNode["n2"] != 1 {
 		t.Errorf("the task ended as %+v; starts by node: %v", k, r.byNode)
+	}
+}
+
+// Tasks of a workflow run in held slots once the length of their kind is known, or where the
+// file states the length.
+func TestTasksOfAWorkflowRunInHeldSlots(t *testing.T) {
+	r := gapRig(t, 1, 2)
+	d := r.nodes[0]
+	d.Learn("old", time.Second)
+	d.Learn("long", 2*time.Hour)
+	for i, n := range []record.GraphNode{{Kind: "new"}, {Kind: "old"}, {Kind: "other", Length: time.Second}, {Kind: "long"}} {
+		r.submit(0, submit.Job{Job: filch.JobID(i + 1), Nodes: []record.GraphNode{n}})
+	}
+	r.at(10 * time.Second)
+	var began []filch.JobID
+	for _, s := range r.started {
+		began = append(began, s.Job)
+	}
+	slices.Sort(began)
+	if !slices.Equal(began, []filch.JobID{2, 3}) {
+		t.Errorf("the tasks of workflows %v ran in held slots, want those of 2 and 3", began)
 	}
 }

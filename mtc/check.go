@@ -10,23 +10,21 @@ import (
 func (c *Core) Check() {
 	var used, lent filch.Room
 	running, pools, gathers := map[*job]int32{}, map[*tokens]int32{}, int32(0)
-	for i := range c.exec.list {
-		if r := &c.exec.list[i]; r.job != nil {
-			used = used.Plus(*r.room())
-			running[r.job]++
-			if r.job.spec.Pool.Name != "" {
-				pools[r.job.tokens] += r.job.spec.Tokens(int(r.item.Need) - 1)
-			}
-			if r.stage == gathering {
-				gathers++
-			}
-			gang := r.gang().Ranks > 0
-			if r.stage == borrows {
-				lent = lent.Plus(*r.taskRoom())
-			}
-			if r.stage >= gathering && !gang || r.stage == borrows && (gang || r.job.spec.Once) {
-				panic(fmt.Sprintf("mtc: a task of job %d is in stage %d; a gang: %t", r.job.id, r.stage, gang))
-			}
+	for _, r := range c.exec.list.All() {
+		used = used.Plus(*r.room())
+		running[r.job]++
+		if r.job.spec.Pool.Name != "" {
+			pools[r.job.tokens] += r.job.spec.Tokens(int(r.item.Need) - 1)
+		}
+		if r.stage == gathering {
+			gathers++
+		}
+		gang := r.gang().Ranks > 0
+		if r.stage == borrows {
+			lent = lent.Plus(*r.taskRoom())
+		}
+		if r.stage >= gathering && !gang || r.stage == borrows && (gang || r.job.spec.Once) {
+			panic(fmt.Sprintf("mtc: a task of job %d is in stage %d; a gang: %t", r.job.id, r.stage, gang))
 		}
 	}
 	if gathers != c.exec.gathers {

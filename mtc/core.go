@@ -309,35 +309,16 @@ func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	return filch.Room{}, false
 }
 
-// Queues counts a node's tasks by state.
-type Queues struct {
-	Waiting   int64 // for other tasks, of graphs that this node leads
-	Dedicated int64 // ready, to be run here
-	Shared    int64 // ready, may be stolen
-	Frozen    int64 // offered to a thief
-	Running   int64
-	Complete  int64 // ended, not yet recorded
-}
-
 // Queues counts the tasks of all jobs of the node.
-func (c *Core) Queues() (q Queues) {
+func (c *Core) Queues() (q queue.Counts) {
 	for _, j := range c.jobs { // any order: sums
-		q.add(j.queues())
+		q.Add(j.queues())
 	}
 	return q
 }
 
-func (q *Queues) add(p Queues) {
-	q.Waiting += p.Waiting
-	q.Dedicated += p.Dedicated
-	q.Shared += p.Shared
-	q.Frozen += p.Frozen
-	q.Running += p.Running
-	q.Complete += p.Complete
-}
-
-func (j *job) queues() Queues {
-	q := Queues{
+func (j *job) queues() queue.Counts {
+	q := queue.Counts{
 		Dedicated: int64(len(j.queue.Dedicated) + len(j.queue.Resting)), Shared: j.queue.Shareable() + int64(len(j.queue.Unfit)), Frozen: j.queue.frozen,
 		Running: int64(j.running), Complete: j.pending.Unsaid(),
 	}
@@ -351,7 +332,7 @@ func (j *job) queues() Queues {
 // last seen (nil before).
 type JobStatus struct {
 	Job     filch.JobID
-	Here    Queues
+	Here    queue.Counts
 	Opening int64 // part of Running: the node is recording the start
 	Spec    *record.Spec
 	Record  *record.Job
@@ -381,8 +362,8 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		return JobStatus{}, false
 	}
 	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil}
-	for i := range c.exec.list {
-		switch r := &c.exec.list[i]; {
+	for _, r := range c.exec.list.All() {
+		switch {
 		case r.job != j:
 		case !r.started:
 			s.Opening++

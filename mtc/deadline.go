@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // lateMax bounds the tasks of a job that a node keeps aside. At the bound the node starts
@@ -130,13 +131,20 @@ func (c *Core) tooLate(j *job) {
 }
 
 // learn takes in the duration of a task that ended well.
-func (c *Core) learn(j *job, took time.Duration) {
+func (c *Core) learn(j *job, line []byte, took time.Duration) {
 	j.pace.durations.Add(took)
 	j.pace.well++
 	j.pace.late = false // the new estimate may be less
 	c.reconsider(j)
-	c.pace.estimates.Add(j.spec.Like, took)
+	kind := j.spec.Like
+	if j.Graph() {
+		n, _ := record.DecodeGraphNode(line)
+		kind = n.Kind
+	}
+	if j.leader == nil || j.leader.plan == nil { // else the plan learns the end with its record
+		c.pace.estimates.Add(kind, c.cfg.Self, took)
+	}
 }
 
 // Learn takes in the duration of tasks of a name from an ended instance.
-func (c *Core) Learn(name string, took time.Duration) { c.pace.estimates.Add(name, took) }
+func (c *Core) Learn(name string, took time.Duration) { c.pace.estimates.Add(name, "", took) }

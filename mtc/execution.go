@@ -31,7 +31,6 @@ type run struct {
 	job     *job
 	item    queue.Item
 	payload []byte
-	gen     uint32
 	started bool // else the commit of the start is under way
 	opening bool // a gang that has its slots: the commit of the start is under way
 	may     bool // the process, or ranks, may run
@@ -46,9 +45,7 @@ type execution struct {
 	*turn
 	core       *Core
 	room, used filch.Room
-	list       []run
-	free       []int32
-	gen        uint32
+	list       filch.Table[run]
 	gathers    int32 // gangs that gather slots of several nodes
 	stuck      stuck
 	gap        policy.Gap
@@ -70,36 +67,7 @@ func (r *run) gang() record.Gang { return r.job.spec.Need(int(r.item.Need) - 1).
 
 func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
-func (e *execution) take(j *job, it queue.Item) uint64 {
-	e.gen++
-	e.core.mover.ends.Begin(e.now)
-	var i int32
-	if n := len(e.free); n > 0 {
-		i = e.free[n-1]
-		e.free = e.free[:n-1]
-	} else {
-		i = int32(len(e.list))
-		e.list = append(e.list, run{})
-	}
-	e.list[i] = run{job: j, item: it, gen: e.gen}
-	return uint64(e.gen)<<32 | uint64(i)
-}
-
-func (e *execution) find(id uint64) *run {
-	i := uint32(id)
-	if uint64(i) >= uint64(len(e.list)) || e.list[i].job == nil || e.list[i].gen != uint32(id>>32) {
-		return nil
-	}
-	return &e.list[i]
-}
-
-func (e *execution) drop(id uint64) {
-	i := int32(uint32(id))
-	e.list[i] = run{}
-	if e.free = append(e.free, i); len(e.free) == len(e.list) {
-		e.core.mover.ends.Rest(e.now)
-	}
-}
+func (e *execution) find(id uint64) *run { return e.list.Find(id) }
 
 // got is the result of a search for a task to start.
 type got uint8
@@ -110,6 +78,7 @@ const (
 	gotBlocked            // a task waits for an answer or a token
 	gotFull               // the task does not fit: younger tasks must not overtake
 	gotNext               // the first task may start, if there is room
+	gotWaits              // the free slots are for tasks whose last parent's end is being recorded
 )
 
 // fill starts the tasks that fit, oldest job first.
@@ -126,6 +95,8 @@ func (e *execution) fill() {
 			continue
 		case gotFull:
 			e.stuck.job = j
+			i = len(e.core.order)
+		case gotWaits:
 			i = len(e.core.order)
 		case gotNone:
 			e.core.idle(j)
@@ -188,9 +159,9 @@ type gateBlock struct {
 func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	j.running++
 	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
-	id := e.take(j, it)
+	e.core.mover.ends.Begin(e.now)
+	id := e.list.Add(run{job: j, item: it, payload: j.payloads.Of(it.Index), stage: at})
 	r := e.find(id)
-	r.payload, r.stage = j.payloads.Of(it.Index), at
 	e.used.Add(r.room())
 	e.onPlaced(r)
 	if !it.Tracked || r.gang().Ranks > 0 {
@@ -286,7 +257,9 @@ func (e *execution) release(id uint64) {
 	e.leave(r)
 	j.running--
 	j.tokens.Used -= j.spec.Tokens(int(r.item.Need) - 1)
-	e.drop(id)
+	if e.list.Drop(id); e.list.Len() == 0 {
+		e.core.mover.ends.Rest(e.now)
+	}
 	if j.queue.Empty() || j.tokens.Held > 0 && e.core.caps.allLate(j) {
 		e.core.caps.linger(j)
 		e.core.forget(j)
@@ -309,8 +282,9 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		e.State = filch.Failed
 	}
 	c.mover.ends.Ended(took)
+	c.pace.estimates.Moved(e.Moved, e.Moving)
 	if e.State == filch.OK {
-		c.learn(j, took)
+		c.learn(j, r.payload, took)
 	}
 	if !e.Recalled {
 		c.exec.failing(j, e.State)
@@ -347,6 +321,9 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.exec.release(e.Run)
 		c.settle()
 		return
+	}
+	if e.State == filch.OK && j.leader != nil && j.leader.plan != nil && !mutantHasty {
+		j.leader.plan.Ending(now, it.Index, j.leader.tracker)
 	}
 	c.record(j, it, record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
@@ -254,8 +255,7 @@ func TestOpenBagOutlivesItsLeader(t *testing.T) {
 // TestCriticalPathBeforeFillers: a chain of ten tasks of 0.8 s beside 160 tasks of 0.4 s
 // with more input, on 2 x 4 slots. In the order of MATRIX v2, most input first, the chain
 // starts after the fillers, and all take 16 s. Lengths are stated, or learnt from the ends
-// of their kinds. At best all take 9 s; a link waits for the next end of a filler, because
-// the end of the link before is recorded first.
+// of their kinds. At best all take 9 s.
 func TestCriticalPathBeforeFillers(t *testing.T) {
 	for _, stated := range []bool{true, false} {
 		nodes := []record.GraphNode{{Name: "large", Kind: "source"}, {Name: "small", Kind: "source"}}
@@ -287,4 +287,96 @@ func TestCriticalPathBeforeFillers(t *testing.T) {
 			t.Errorf("stated %v: the workflow took %v", stated, took)
 		}
 	}
+}
+
+// TestLinkOfAChainKeepsItsSlot: where the store takes 20 ms, and a slot that a link of a chain
+// gave back went to a filler meanwhile, each link would wait for the end of a filler.
+func TestLinkOfAChainKeepsItsSlot(t *testing.T) {
+	const link, filler, answer = 800 * time.Millisecond, 500 * time.Millisecond, 20 * time.Millisecond
+	var nodes []record.GraphNode
+	for i := range int32(10) {
+		n := record.GraphNode{Name: fmt.Sprint("link", i), Length: link}
+		if i > 0 {
+			n.Parents = []int32{i - 1}
+		}
+		nodes = append(nodes, n)
+	}
+	for i := range 60 {
+		nodes = append(nodes, record.GraphNode{Name: fmt.Sprint("filler", i), Length: filler})
+	}
+	r := newRig(t, 1, 4, policy.Policy{})
+	r.store.slow = func(p record.Proposal) time.Duration {
+		if p.Op == record.OpMerge && p.Kind == record.RecordBlock {
+			return answer
+		}
+		return 0
+	}
+	chain := time.Duration(0)
+	r.length = func(s Start) time.Duration {
+		if s.Index < 10 {
+			chain = r.now + link
+			return link
+		}
+		return filler
+	}
+	r.submit(0, submit.Job{Job: 1, Nodes: nodes})
+	r.run(1, time.Minute)
+	if best := 10 * (link + 2*answer); chain > best+answer {
+		t.Errorf("the chain ended after %v, at best after %v; all after %v", chain, best, r.now)
+	}
+	// The store is away: the slot stays empty for a moment only.
+	r = newRig(t, 1, 1, policy.Policy{})
+	r.length = slow(filler)
+	r.store.mute = func(p record.Proposal) bool {
+		ops, _, err := record.DecodeBlockOps(p.Delta)
+		return p.Kind == record.RecordBlock && err == nil && len(ops) > 0 && ops[0].Kind == record.BlockEnd
+	}
+	r.submit(0, submit.Job{Job: 1, Nodes: nodes})
+	if r.idle(2 * filler); len(r.started) != 2 {
+		t.Errorf("%d tasks began beside an end that is not recorded, want 2", len(r.started))
+	}
+}
+
+// TestLevelsFollowEstimates: the order of the queue changes when tasks of a kind took longer
+// than was expected, though no other task ends meanwhile; and a restored workflow begins
+// with what its recorded ends tell.
+func TestLevelsFollowEstimates(t *testing.T) {
+	var nodes []record.GraphNode
+	for _, kind := range []string{"short", "long", "short", "short", "short", "long"} {
+		nodes = append(nodes, record.GraphNode{Name: fmt.Sprint(kind, len(nodes)), Kind: kind})
+	}
+	r := newRig(t, 1, 1, policy.Policy{})
+	r.length = func(s Start) time.Duration {
+		return []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, time.Minute}[min(s.Index, 2)]
+	}
+	r.submit(0, submit.Job{Job: 1, Nodes: nodes})
+	r.idle(3 * time.Second)
+	if it, _ := r.nodes[0].jobs[1].queue.FirstSingle(); it.Index != 5 {
+		t.Errorf("after a long task of 0.3 s and a short one of 0.1 s task %d is next, want the long task 5", it.Index)
+	}
+	left := &queue.RecoveredJob{ID: 1, Job: &record.Job{Total: 6, Graph: true, Lines: true, Closed: true, Ticket: filch.Ticket{Job: 1}}, Spec: &record.Spec{Each: filch.Room{Slots: 1}, Payloads: true}}
+	left.Blocks = map[int32]*record.Block{0: {}}
+	for i, took := range []int64{100_000, 300_000} {
+		*left.Blocks[0].At(uint8(i)) = record.Task{State: filch.OK, Attempt: 1, Began: 1, TookUS: took, By: record.Owner{Node: "n9", Incarnation: 1}}
+	}
+	left.Lines = map[int32]*record.Payload{}
+	for part, p := range record.Payloads(0, encoded(nodes)) {
+		left.Lines[part] = p
+	}
+	r = newRig(t, 1, 1, policy.Policy{})
+	r.length = slow(time.Minute)
+	if err := r.nodes[0].Restore(0, left, &r.nodes[0].out); err != nil {
+		t.Fatal(err)
+	}
+	r.act(r.nodes[0])
+	if r.idle(time.Second); len(r.started) != 1 || r.started[0].Index != 5 {
+		t.Errorf("%+v began first in the restored workflow, want the long task 5", r.started)
+	}
+}
+
+func encoded(nodes []record.GraphNode) (list [][]byte) {
+	for i := range nodes {
+		list = append(list, nodes[i].Encode())
+	}
+	return list
 }

@@ -134,7 +134,7 @@ func (c *Core) loadGraph(j *job) {
 				c.note(noteWarn, j.id, "workflow %d cannot be read back: %v", j.id, err)
 				return
 			}
-			j.leader.take(g, nodes, j.spec.OnFail, c.mover.Guess)
+			j.leader.take(c, g, nodes, j.spec.OnFail)
 			c.readBlocks(j)
 		})
 	}

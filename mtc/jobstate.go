@@ -105,9 +105,9 @@ func (c *Core) void(j *job, s filch.State) {
 	if j.void != s {
 		j.void = s
 		if s == filch.Cancelled {
-			for i := range c.exec.list {
-				if r := &c.exec.list[i]; r.job == j && r.started {
-					c.out.Stops = append(c.out.Stops, Stop{Run: uint64(r.gen)<<32 | uint64(i), Job: j.id})
+			for id, r := range c.exec.list.All() {
+				if r.job == j && r.started {
+					c.out.Stops = append(c.out.Stops, Stop{Run: id, Job: j.id})
 				}
 			}
 		}
@@ -150,8 +150,8 @@ func (c *Core) voidLed(j *job) {
 	c.void(j, j.rec.Void)
 	if l.graph != nil && (l.open || !l.orphan) {
 		busy := make(map[int32]bool)
-		for i := range c.exec.list {
-			if r := &c.exec.list[i]; r.job == j {
+		for _, r := range c.exec.list.All() {
+			if r.job == j {
 				busy[r.item.Index] = true
 			}
 		}
@@ -201,7 +201,9 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 			continue
 		}
 		delete(l.away, e.Index)
-		l.learn(e.Index, e.State, e.Took)
+		if l.plan.Coming.Recorded(c.now, e.Index); !l.tracker.Has(e.Index) {
+			l.learn(e.Index, e.State, e.By, e.Took)
+		}
 		ready, skipped := l.tracker.End(e.Index, e.State, e.Bytes, e.By)
 		for _, i := range skipped {
 			c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
@@ -218,9 +220,7 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 			c.voidJob(j, filch.Skipped)
 		}
 	}
-	if l.plan.Update(c.now) {
-		j.queue.Relevel(l.plan.Level)
-	}
+	c.replan(j)
 }
 
 // tickWaits does the work that is due after a wait.
@@ -240,6 +240,7 @@ func (c *Core) tickWaits() {
 	}
 	for _, j := range c.sortedJobs() {
 		later(c.tickLines(j))
+		c.replan(j)
 		c.caps.tickJob(j)
 		if until := j.pace.backoff.Until(); until > c.now {
 			later(until)

@@ -74,7 +74,7 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	}
 	j.leader = &leader{wait: before.New(s.Job, s.Name, &s.Conditions), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 	if g != nil {
-		j.leader.take(g, s.Nodes, spec.OnFail, c.mover.Guess)
+		j.leader.take(c, g, s.Nodes, spec.OnFail)
 	}
 	c.putJob(j, s.Lines, s.Long)
 	c.settle()
@@ -82,16 +82,27 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 }
 
 // take makes the graph the leader's, with no task ended.
-func (l *leader) take(g *graph.Graph, nodes []record.GraphNode, mode record.FailMode, guess time.Duration) {
+func (l *leader) take(c *Core, g *graph.Graph, nodes []record.GraphNode, mode record.FailMode) {
 	l.graph, l.tracker = g, graph.NewTracker(g, mode)
-	l.plan = plan.New(g, func(i int32) *record.GraphNode { return &nodes[i] }, guess)
+	l.plan = plan.New(g, func(i int32) *record.GraphNode { return &nodes[i] }, &c.pace.estimates, c.mover.Guess)
 }
 
 // learn takes in how long a task of the graph took.
-func (l *leader) learn(i int32, s filch.State, took time.Duration) {
+func (l *leader) learn(i int32, s filch.State, node filch.NodeName, took time.Duration) {
 	if s == filch.OK && took > 0 {
-		l.plan.Ended(i, took)
+		l.plan.Ended(i, node, took)
 	}
+}
+
+// replan computes the levels of a graph anew, if the estimates have changed by much.
+func (c *Core) replan(j *job) {
+	if j.leader == nil || j.leader.plan == nil {
+		return
+	}
+	if j.leader.plan.Update(c.now) && !mutantOldLevels {
+		j.queue.Relevel(j.leader.plan.Level)
+	}
+	c.waits.at = min(c.waits.at, j.leader.plan.Due())
 }
 
 // putJob writes the records of a submission, the job's record last: a node that sees the
@@ -166,6 +177,7 @@ func (c *Core) openJob(j *job) {
 		return
 	}
 	j.leader.open = true
+	c.replan(j)
 	c.requeue(j)
 	if j.void != 0 {
 		c.voidLed(j)

@@ -13,6 +13,8 @@ const (
 	mutantNoLose      = false
 	mutantForever     = false
 	mutantNoFront     = false
+	mutantHasty       = false
+	mutantOldLevels   = false
 	mutantStorm       = false
 	mutantWaitForDead = false
 	mutantDrainKeeps  = false

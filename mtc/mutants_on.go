@@ -22,6 +22,8 @@ var (
 	mutantNoLose      bool // the tasks of a dead node stay with the dead node
 	mutantForever     bool // retries have no bound
 	mutantNoFront     bool // tasks begin above the committed front
+	mutantHasty       bool // a free slot does not wait for the next task of a chain
+	mutantOldLevels   bool // queued tasks keep the levels of old estimates
 	mutantStorm       bool // each node that comes is a reason to look for work
 	mutantWaitForDead bool // a node waits for lines that a dead node should have written
 	mutantDrainKeeps  bool // a draining node keeps its queue, and thieves pass it over
@@ -51,6 +53,7 @@ func Plant(name string) bool {
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
 		"steal-stops": &mutantStealStops,
 		"deaf":        &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
+		"hasty": &mutantHasty, "old-levels": &mutantOldLevels,
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,

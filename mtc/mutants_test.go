@@ -14,6 +14,8 @@ func init() { plant = Plant }
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
+		{"hasty", "TestLinkOfAChainKeepsItsSlot"},
+		{"old-levels", "TestLevelsFollowEstimates"},
 		{"cap-free", "TestPoolIsNeverExceeded"},
 		{"parent-counter", "TestGraphOfAMillion"},
 		{"flds-never", "TestPoliciesPlaceDifferently"},

@@ -100,9 +100,9 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 	if j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
 		return
 	}
-	for i := range o.core.exec.list {
-		if r := &o.core.exec.list[i]; r.job == j && r.started && j.cancelled(r.item.Index) && (before == nil || !before.Cancelled(r.item.Index)) {
-			o.out.Stops = append(o.out.Stops, Stop{Run: uint64(r.gen)<<32 | uint64(i), Job: j.id})
+	for id, r := range o.core.exec.list.All() {
+		if r.job == j && r.started && j.cancelled(r.item.Index) && (before == nil || !before.Cancelled(r.item.Index)) {
+			o.out.Stops = append(o.out.Stops, Stop{Run: id, Job: j.id})
 		}
 	}
 	o.obey(j)

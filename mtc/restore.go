@@ -51,7 +51,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 		if err != nil {
 			return err
 		}
-		l.take(g, nodes, r.Spec.OnFail, c.mover.Guess)
+		l.take(c, g, nodes, r.Spec.OnFail)
 		l.restoreGraph(r)
 	}
 	if rec.Zones = r.Tallies(); rec.Finished() && rec.Ended == 0 {
@@ -81,7 +81,7 @@ func (l *leader) restoreGraph(r *queue.RecoveredJob) {
 				index := num*record.BlockSize + int32(b.Offs[i])
 				ended[index] = true
 				_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
-				l.learn(index, t.State, t.Took())
+				l.learn(index, t.State, t.By.Node, t.Took())
 				skipped = append(skipped, s...)
 				l.left.bad = l.left.bad || graph.Stops(t.State)
 			}

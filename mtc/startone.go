@@ -79,8 +79,25 @@ func (e *execution) place(j *job) (stage, got) {
 		return e.placeGang(j)
 	case !e.room.HoldsBeside(&e.used, j.next):
 		return planned, gotFull
+	case j.leader != nil && j.leader.plan != nil && e.isKept(j):
+		return planned, gotWaits
 	}
 	return planned, gotNext
+}
+
+// isKept reports whether the free slots are for tasks of a workflow that come next, and more
+// urgent than the first task of its queue.
+func (e *execution) isKept(j *job) bool {
+	it, ok := j.queue.FirstSingle()
+	if !ok {
+		return false
+	}
+	n, until := j.leader.plan.Coming.Ahead(e.now, it.Level, j.leader.plan.Length(it.Index))
+	if n == 0 || e.slotsFor(j) > n {
+		return false
+	}
+	e.core.waits.at = min(e.core.waits.at, until)
+	return true
 }
 
 // start begins a task that was taken off the queue, unless a person cancelled the task, or

@@ -1,6 +1,8 @@
 package mtc
 
 import (
+	"time"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -9,15 +11,17 @@ import (
 
 // End is the end of a started task.
 type End struct {
-	Run   uint64
-	State filch.State // OK, Failed or Killed
-	Code  int32
-	Bytes int64        // of the task's output, for the placement of its dependents
-	Cut   bool         // some of the task's output found no space on the disk of its node
-	Final bool         // do not start the task again, even if the spec allows retries
-	Gone  bool         // the end is unknown: the process that ran the task has crashed
-	Usage *filch.Usage // nil: not known
-	Ours  bool         // the task could not be run: the command is not at fault
+	Run    uint64
+	State  filch.State // OK, Failed or Killed
+	Code   int32
+	Bytes  int64         // of the task's output, for the placement of its dependents
+	Cut    bool          // some of the task's output found no space on the disk of its node
+	Final  bool          // do not start the task again, even if the spec allows retries
+	Gone   bool          // the end is unknown: the process that ran the task has crashed
+	Usage  *filch.Usage  // nil: not known
+	Moved  int64         // bytes of the task's input from other nodes
+	Moving time.Duration // how long that took
+	Ours   bool          // the task could not be run: the command is not at fault
 	// Recalled: the task was stopped for a gang, or found no room in the slots held for the
 	// gang. The start does not count.
 	Recalled bool

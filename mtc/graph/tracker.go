@@ -53,6 +53,9 @@ func (t *Tracker) Waiting() int { return t.waiting }
 // Known is the number of tasks with a known end.
 func (t *Tracker) Known() int32 { return t.known }
 
+// Last reports whether a task waits for one parent.
+func (t *Tracker) Last(i int32) bool { return t.missing[i] == 1 && !t.Has(i) }
+
 // Ready reports whether a task waits for no parent and has no end.
 func (t *Tracker) Ready(i int32) bool { return t.missing[i] == 0 && !t.Has(i) }
 

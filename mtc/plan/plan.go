@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -15,53 +16,97 @@ type Plan struct {
 	order   []int32 // parents before children
 	levels  []time.Duration
 	stated  []time.Duration // 0: unknown
-	moves   []time.Duration // of a task's output to its children
-	kinds   policy.Kinds
-	kind    []uint16 // of each task
+	outputs []int64         // bytes, as stated; 0: unknown
+	kind    []uint16        // of each task
+	kinds   kinds
+	guess   time.Duration
 	next    time.Duration
-	pending bool // the learnt lengths differ from the lengths in levels
+	pending bool // the learnt lengths, or the bandwidth, differ from those in levels
+	Coming  Coming
+	*policy.Estimates
 }
 
+// kinds are the names of the kinds of tasks, and the estimates in use.
+type kinds struct {
+	names []string
+	used  []time.Duration // lengths by number
+	rate  float64         // the bandwidth
+	n     int64           // of lengths of tasks of the graph, stated or measured
+	mean  float64         // of these, in ns
+}
+
+// kindsMax bounds the kinds; tasks of further kinds count as of none.
+const kindsMax = 4096
+
 // New makes the plan of a graph whose tasks are nodes. An unknown length is the length of
-// the task's kind, else the mean of all known lengths, else guess.
-func New(g *graph.Graph, nodes func(i int32) *record.GraphNode, guess time.Duration) *Plan {
+// the task's kind by the estimates, which the plan adds to, else the mean of all known
+// lengths, else guess; a second if guess is 0.
+func New(g *graph.Graph, nodes func(i int32) *record.GraphNode, e *policy.Estimates, guess time.Duration) *Plan {
 	n := g.Len()
 	order, _ := g.Order()
-	p := &Plan{
-		graph: g, order: order, levels: make([]time.Duration, n), stated: make([]time.Duration, n),
-		moves: make([]time.Duration, n), kind: make([]uint16, n), kinds: policy.NewKinds(guess),
+	if guess <= 0 {
+		guess = time.Second
 	}
+	p := &Plan{
+		graph: g, order: order, levels: make([]time.Duration, n), stated: make([]time.Duration, n), outputs: make([]int64, n),
+		kind: make([]uint16, n), kinds: kinds{names: []string{""}}, guess: guess, Estimates: e,
+	}
+	numbers := map[string]uint16{"": 0}
 	for i := range int32(n) {
 		node := nodes(i)
-		p.stated[i], p.moves[i] = node.Length, policy.TransferTime(node.Output, policy.Bandwidth)
-		p.kind[i] = p.kinds.Number(node.Kind)
+		p.stated[i], p.outputs[i] = node.Length, node.Output
 		if node.Length > 0 {
-			p.kinds.State(node.Length)
+			p.kinds.know(node.Length)
 		}
+		num, ok := numbers[node.Kind]
+		if !ok && len(p.kinds.names) < kindsMax {
+			num = uint16(len(p.kinds.names))
+			numbers[node.Kind] = num
+			p.kinds.names = append(p.kinds.names, node.Kind)
+		}
+		p.kind[i] = num
 	}
 	p.compute()
 	return p
 }
 
-// Length is the estimated length of a task.
+// know takes in the length of a task.
+func (k *kinds) know(d time.Duration) {
+	k.n++
+	k.mean += (float64(d) - k.mean) / float64(k.n)
+}
+
+// Length is the estimated length of a task on a usual node.
 func (p *Plan) Length(i int32) time.Duration {
 	if p.stated[i] > 0 {
 		return p.stated[i]
 	}
-	return p.kinds.Length(p.kind[i])
+	return p.kinds.used[p.kind[i]]
 }
 
 // Level is the bottom level of a task, at least 1 ns: the length of the task and of the
 // longest chain behind the task, with the transfers between the tasks of the chain.
 func (p *Plan) Level(i int32) time.Duration { return p.levels[i] }
 
-// Ended takes in the length of a task that ended well. The levels change with the next
-// [Plan.Update].
-func (p *Plan) Ended(i int32, took time.Duration) {
-	if p.kinds.Add(p.kind[i], took) && p.stated[i] == 0 {
+// Ended takes in the length of a task that ended well on a node. The levels change with the
+// next [Plan.Update].
+func (p *Plan) Ended(i int32, node filch.NodeName, took time.Duration) {
+	k := &p.kinds
+	num := p.kind[i]
+	p.Add(k.names[num], node, took)
+	k.know(took)
+	mean := p.Mean(k.names[num])
+	if num == 0 {
+		mean = time.Duration(k.mean)
+	}
+	if far(float64(mean), float64(k.used[num])) && p.stated[i] == 0 || far(p.Bandwidth(), k.rate) {
 		p.pending = true
 	}
 }
+
+// far reports whether an estimate is so far from the estimate in use that an order by
+// lengths may change: by a quarter.
+func far(now, used float64) bool { return math.Abs(now-used) > 0.25*used }
 
 // The levels are computed again at most once per updateEach for each updateTasks tasks: a
 // million tasks take some hundred milliseconds.
@@ -70,10 +115,18 @@ const (
 	updateTasks = 50_000
 )
 
-// Update computes the levels anew if the learnt lengths have changed by much, and reports
-// whether the levels changed.
+// Due is when [Plan.Update] has something to do.
+func (p *Plan) Due() time.Duration {
+	if !p.pending {
+		return filch.Never
+	}
+	return p.next
+}
+
+// Update computes the levels anew if the estimates have changed by much, and reports whether
+// the levels changed.
 func (p *Plan) Update(now time.Duration) bool {
-	if !p.pending || now < p.next {
+	if now < p.Due() {
 		return false
 	}
 	p.pending = false
@@ -83,15 +136,27 @@ func (p *Plan) Update(now time.Duration) bool {
 }
 
 func (p *Plan) compute() {
-	p.kinds.Settle()
-	for k := len(p.order) - 1; k >= 0; k-- {
-		i := p.order[k]
+	k := &p.kinds
+	rest := p.guess
+	if k.n > 0 {
+		rest = time.Duration(k.mean)
+	}
+	k.used, k.rate = k.used[:0], p.Bandwidth()
+	for _, name := range k.names {
+		d := p.Mean(name)
+		if d == 0 {
+			d = rest
+		}
+		k.used = append(k.used, d)
+	}
+	for at := len(p.order) - 1; at >= 0; at-- {
+		i := p.order[at]
 		var behind time.Duration
 		for _, c := range p.graph.Children(i) {
 			behind = max(behind, p.levels[c])
 		}
 		if behind > 0 {
-			behind = add(behind, p.moves[i])
+			behind = add(behind, policy.TransferTime(p.outputs[i], k.rate))
 		}
 		p.levels[i] = add(max(p.Length(i), 1), behind)
 	}

@@ -15,14 +15,14 @@ func made(t testing.TB, nodes []record.GraphNode) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(g, func(i int32) *record.GraphNode { return &nodes[i] }, 0)
+	return New(g, func(i int32) *record.GraphNode { return &nodes[i] }, &policy.Estimates{}, 0)
 }
 
 // TestBottomLevels has the chains of ADAGE, III: a level is the greatest sum of run times
 // and transfer times from a task to the end.
 func TestBottomLevels(t *testing.T) {
 	const sec = time.Second
-	output := int64(policy.Bandwidth) // a second on the network
+	output := int64(new(policy.Estimates).Bandwidth()) // a second on the network
 	p := made(t, []record.GraphNode{
 		{Length: 2 * sec, Output: output},
 		{Length: 3 * sec, Parents: []int32{0}},
@@ -46,7 +46,7 @@ func TestUnknownLengths(t *testing.T) {
 			t.Errorf("with nothing known task %d takes %v, not the guess", i, p.Length(i))
 		}
 	}
-	p.Ended(0, 8*time.Second)
+	p.Ended(0, "n1", 8*time.Second)
 	if p.Level(1) != time.Second {
 		t.Error("a level changed before the update")
 	}
@@ -58,19 +58,19 @@ func TestUnknownLengths(t *testing.T) {
 			t.Errorf("after one end of kind a task %d takes %v, want %v", i, got, want*time.Second)
 		}
 	}
-	p.Ended(2, 2*time.Second)
+	p.Ended(2, "n1", 2*time.Second)
 	if p.Update(updateEach / 2) {
 		t.Error("levels were computed twice within updateEach")
 	}
 	if !p.Update(2*updateEach) || p.Length(0) != 8*time.Second || p.Length(2) != 2*time.Second || p.Length(3) != 5*time.Second {
 		t.Errorf("lengths %v, %v, %v; want those of kinds a and b, and the mean 5s", p.Length(0), p.Length(2), p.Length(3))
 	}
-	p.Ended(1, 8*time.Second)
+	p.Ended(1, "n1", 8*time.Second)
 	if p.Update(time.Hour) {
 		t.Error("an end as expected changed the levels")
 	}
 	stated := made(t, []record.GraphNode{{Length: time.Second, Kind: "a"}})
-	stated.Ended(0, time.Minute)
+	stated.Ended(0, "n1", time.Minute)
 	if stated.Update(time.Hour) || stated.Length(0) != time.Second {
 		t.Error("a measured length replaced a stated one")
 	}

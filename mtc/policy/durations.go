@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -12,6 +13,7 @@ type Durations struct {
 	next  int
 	stale int // added since limit was computed
 	limit time.Duration
+	sum   time.Duration
 }
 
 // DurationsMax bounds the remembered durations; durationsStale is how many additions to a
@@ -23,18 +25,28 @@ const (
 
 // Add adds a duration.
 func (t *Durations) Add(d time.Duration) {
-	d = max(d, time.Microsecond)
+	d = min(max(d, time.Microsecond), math.MaxInt64/DurationsMax)
 	t.stale++
+	t.sum += d
 	if len(t.last) < DurationsMax {
 		t.last = append(t.last, d)
 		return
 	}
+	t.sum -= t.last[t.next]
 	t.last[t.next] = d
 	t.next = (t.next + 1) % DurationsMax
 }
 
 // Count is the number of remembered durations.
 func (t *Durations) Count() int { return len(t.last) }
+
+// Mean is the mean of the remembered durations; 0 if none is remembered.
+func (t *Durations) Mean() time.Duration {
+	if len(t.last) == 0 {
+		return 0
+	}
+	return t.sum / time.Duration(len(t.last))
+}
 
 // Limit is the duration that nine of ten did not exceed, of fewer than ten the longest; 0
 // if none is remembered.
@@ -44,42 +56,4 @@ func (t *Durations) Limit() time.Duration {
 		t.limit, t.stale = all[n-1-n/10], 0
 	}
 	return t.limit
-}
-
-// Estimates keeps the durations of several names.
-type Estimates struct {
-	byName map[string]*Durations
-	names  []string // oldest name first
-}
-
-// estimatesMax bounds the names.
-const estimatesMax = 1024
-
-// Add adds a duration for a name; "" is none.
-func (h *Estimates) Add(name string, d time.Duration) {
-	if name == "" {
-		return
-	}
-	t := h.byName[name]
-	if t == nil {
-		if h.byName == nil {
-			h.byName = make(map[string]*Durations)
-		}
-		if len(h.names) == estimatesMax {
-			delete(h.byName, h.names[0])
-			h.names = h.names[1:]
-		}
-		t = &Durations{}
-		h.byName[name] = t
-		h.names = append(h.names, name)
-	}
-	t.Add(d)
-}
-
-// Limit is [Durations.Limit] of a name.
-func (h *Estimates) Limit(name string) time.Duration {
-	if t := h.byName[name]; t != nil {
-		return t.Limit()
-	}
-	return 0
 }

@@ -55,11 +55,11 @@ func TestTookLimit(t *testing.T) {
 
 func TestHabitsAreBounded(t *testing.T) {
 	var h Estimates
-	h.Add("", time.Second)
+	h.Add("", "", time.Second)
 	for i := range estimatesMax + 1 {
-		h.Add(string(rune('a'+i)), time.Second)
+		h.Add(string(rune('a'+i)), "", time.Second)
 	}
-	if n := len(h.byName); n != estimatesMax || len(h.names) != n {
+	if n := len(h.kinds); n != estimatesMax || len(h.names) != n {
 		t.Errorf("%d names are remembered, want %d", n, estimatesMax)
 	}
 	if h.Limit("a") != 0 || h.Limit("b") != time.Second || h.Limit("") != 0 {

@@ -10,6 +10,7 @@ const (
 	mutantOrderless   = false
 	mutantOwnSource   = false
 	mutantSameVictims = false
+	mutantAlike       = false
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantFertile     = false

@@ -11,6 +11,7 @@ var (
 	mutantIdleCounts  bool // FLDS takes idle time for slow work
 	mutantOrderless   bool // DVS takes the most loaded node
 	mutantOwnSource   bool // DVS: all nodes take themselves for the source
+	mutantAlike       bool // all nodes count as equally fast
 	mutantHalfDown    bool // half of a single task is none
 	mutantDrainKeeps  bool // thieves pass over a draining node
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
@@ -29,6 +30,7 @@ func Plant(name string) bool {
 		"idle-counts":  &mutantIdleCounts,
 		"orderless":    &mutantOrderless,
 		"own-source":   &mutantOwnSource,
+		"alike":        &mutantAlike,
 		"half-down":    &mutantHalfDown,
 		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,

@@ -16,6 +16,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"blind-gap", "TestGapAdmitsNothingLong"},
 		{"flds-never", "TestExcessOfThePaper"},
+		{"alike", "TestFactorOfANode"},
 		{"no-estimate", "TestPlaceIsAlgorithm1"},
 		{"idle-counts", "TestIdleTimeIsNoSlowWork"},
 		{"orderless", "TestOrderedSurvey"},

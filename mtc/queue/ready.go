@@ -242,26 +242,28 @@ func (q *Ready) SetAside(it Item, need time.Duration) {
 
 // First is the index of the task that starts next; false if the queue has no task to start.
 func (q *Ready) First() (index int32, ok bool) {
-	switch {
-	case len(q.Dedicated) > 0:
-		return q.Dedicated[0].Index, true
-	case len(q.Shared) > 0:
-		return q.Shared[0].Index, true
-	case len(q.Ranges) > 0:
+	it, ok := q.FirstSingle()
+	if !ok && len(q.Ranges) > 0 {
 		return q.Ranges[0].Next, true
 	}
-	return 0, false
+	return it.Index, ok
+}
+
+// FirstSingle is the single task that starts next; false if there is none.
+func (q *Ready) FirstSingle() (it *Item, ok bool) {
+	switch {
+	case len(q.Dedicated) > 0:
+		return &q.Dedicated[0], true
+	case len(q.Shared) > 0:
+		return &q.Shared[0], true
+	}
+	return &Item{}, false
 }
 
 // FirstRecalls is how often the task that starts next was stopped for a gang.
 func (q *Ready) FirstRecalls() uint8 {
-	switch {
-	case len(q.Dedicated) > 0:
-		return q.Dedicated[0].Recalls
-	case len(q.Shared) > 0:
-		return q.Shared[0].Recalls
-	}
-	return 0
+	it, _ := q.FirstSingle()
+	return it.Recalls
 }
 
 // SetUnfit keeps a task apart that may run on other nodes only. The task becomes a single

@@ -70,6 +70,8 @@ type Attempt struct {
 	bag     bool // of a bag: outputs are patterns
 	stopped bool
 	running bool
+	moved   int64         // bytes of inputs that this attempt brought from other nodes
+	moving  time.Duration // how long they took
 
 	folder string // in place of the usual folder within the job's; "" the usual
 	// Of a gang that this node owns; nil of other tasks.
@@ -258,6 +260,7 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 		if faultless {
 			retries = max(retries, 1) // the task is not at fault
 		}
+		e.Moved, e.Moving = b.moved, b.moving
 		e.Final = !b.bag && int32(b.start.Attempt) > retries
 		g.in.Post(func(t *inputs.Turn) {
 			delete(g.attempts, b.start.Serial)

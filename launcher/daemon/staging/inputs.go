@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -113,9 +114,11 @@ func (g *Files) ensure(ctx context.Context, root *os.Root, b *Attempt) error {
 		}
 		// First all of the task's own flights, then those of other tasks: two tasks never
 		// wait for each other.
+		began := time.Now()
 		if err := g.bring(ctx, root, b, mine); err != nil {
 			return err
 		}
+		b.count(root, g.in.Self, mine, time.Since(began))
 		needs = nil
 		for _, n := range others {
 			select {
@@ -130,6 +133,22 @@ func (g *Files) ensure(ctx context.Context, root *os.Root, b *Attempt) error {
 				return err
 			}
 		}
+	}
+}
+
+// count takes in the bytes that came from other nodes.
+func (b *Attempt) count(root *os.Root, self filch.NodeName, brought []*need, took time.Duration) {
+	bytes := int64(0)
+	for _, n := range brought {
+		if b.source(n.file) == self {
+			continue
+		}
+		if st, err := root.Lstat(n.at); err == nil {
+			bytes += st.Size()
+		}
+	}
+	if bytes > 0 {
+		b.moved, b.moving = b.moved+bytes, b.moving+took
 	}
 }
 
@@ -169,12 +188,22 @@ func (g *Files) source(b *Attempt, f *launcher.TaskFile) (node filch.NodeName, q
 	switch {
 	case f.Job != 0:
 		q.Job = f.Job
-		return f.Node, q, fmt.Sprintf("which task %d.%d wrote, ", f.Job, f.Writer)
 	case f.Writer < 0:
 		q.Folder = b.graph.Folder
-		return b.graph.Origin, q, ""
+		return b.source(f), q, ""
 	}
-	return b.from[f.Writer], q, fmt.Sprintf("which task %d.%d wrote, ", b.start.Job, f.Writer)
+	return b.source(f), q, fmt.Sprintf("which task %d.%d wrote, ", q.Job, f.Writer)
+}
+
+// source returns the node that should have an input.
+func (b *Attempt) source(f *launcher.TaskFile) filch.NodeName {
+	switch {
+	case f.Job != 0:
+		return f.Node
+	case f.Writer < 0:
+		return b.graph.Origin
+	}
+	return b.from[f.Writer]
 }
 
 // holders are the nodes to ask for a file, in order: the node that should have the file,

@@ -112,9 +112,8 @@ func TestLargeInputsComeAtTheSameTime(t *testing.T) {
 	busy := c.node("n1")
 	busy.hash.Lock()
 	ended := make(chan error, 1)
-	go func() {
-		ended <- c.node("n2").fill(t.Context(), attempt(map[int32]filch.NodeName{0: "n1"}, files...))
-	}()
+	task := attempt(map[int32]filch.NodeName{0: "n1"}, files...)
+	go func() { ended <- c.node("n2").fill(t.Context(), task) }()
 	poll(t, "all requests that a task may have", func() bool { return len(busy.busy) == fetchesPerTask })
 	busy.hash.Unlock()
 	if err := <-ended; err != nil {
@@ -124,6 +123,13 @@ func TestLargeInputsComeAtTheSameTime(t *testing.T) {
 		c.holds("n2", f.Path, text)
 	}
 	c.noParts("n2")
+	if want := int64(len(files) * len(text)); task.moved != want || task.moving <= 0 {
+		t.Errorf("%d bytes came in %v, want %d", task.moved, task.moving, want)
+	}
+	again := attempt(map[int32]filch.NodeName{0: "n1"}, files...)
+	if err := c.node("n2").fill(t.Context(), again); err != nil || again.moved != 0 {
+		t.Errorf("%d bytes came once more, error %v", again.moved, err)
+	}
 }
 
 // The node of a file dies after the first part: another node, which needed the file, has

@@ -125,7 +125,7 @@ func (w *walltime) learnRun(t *local.Turn, j *job, i *launcher.JobInfo, e *launc
 		return
 	}
 	took := queue.RunTime{Kind: kind, Ended: w.Cfg.Tasks.WallNS + int64(t.Now), Took: time.Duration(i.Elapsed * float64(time.Second))}
-	w.runs.Add(kind, took.Took)
+	w.runs.Add(kind, "", took.Took)
 	if w.Cfg.Tasks.Mirror {
 		t.Out.Mirror = queue.AppendRun(t.Out.Mirror, took)
 	}
@@ -134,7 +134,7 @@ func (w *walltime) learnRun(t *local.Turn, j *job, i *launcher.JobInfo, e *launc
 // Learn stores how long runs took in ended instances.
 func (w *walltime) Learn(runs []queue.RunTime) {
 	for i := range runs {
-		w.runs.Add(runs[i].Kind, runs[i].Took)
+		w.runs.Add(runs[i].Kind, "", runs[i].Took)
 	}
 }
 

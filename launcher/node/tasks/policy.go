@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // The policy of placing tasks is the same on all nodes of an instance, and stored as a
@@ -37,7 +37,7 @@ type policyState struct {
 
 // TaskPolicy returns the policy of this node, with LocalTime as adapted, and the contents
 // of the queues.
-func (w *Tasks) TaskPolicy() (policy.Policy, mtc.Queues) {
+func (w *Tasks) TaskPolicy() (policy.Policy, queue.Counts) {
 	return w.core.Policy(), w.core.Queues()
 }
 
