@@ -75,7 +75,7 @@ func (c *Core) added(j *job, rec *record.Job, a record.Addition, lines [][]byte)
 		c.out.Tells = append(c.out.Tells, Tell{Job: j.id, What: TellAdded, Token: a.Token, Base: a.Base, Total: rec.Total})
 		c.forget(j)
 	}
-	left += c.putLines(j, a.Base, lines, done)
+	left += c.put(record.LinePuts(j.id, a.Base, lines), done)
 	done(record.Answer{})
 }
 

@@ -29,7 +29,7 @@ func (f *Fills) SetGap(now time.Duration, g policy.Gap, out *Out) {
 // known. A task that took longer already is not known any more.
 func (f *Fills) Needs(run uint64) (need time.Duration) {
 	c := f.core
-	r := c.exec.find(run)
+	r := c.exec.list.Find(run)
 	if r == nil || !r.started {
 		return 0
 	}

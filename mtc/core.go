@@ -190,6 +190,7 @@ func (c *Core) settle() {
 	c.thief.before()
 	c.caps.reserve()
 	c.exec.fill()
+	clear(c.victim.gifts)
 	c.victim.giveAway()
 	c.recorder.Flush()
 	c.victim.offerNews()
@@ -215,6 +216,7 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 	gone := known && old.Standing < filch.Dead && (dead || m.Incarnation != old.Incarnation)
 	switch {
 	case gone:
+		c.mover.loads.Forget(m.Name)
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: old.Incarnation})
 	case m.Standing == filch.Gone && !(known && old.Standing == filch.Gone):
 		// The node is gone and may live: only steps that can be undone.
@@ -223,7 +225,9 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 		// This node knows nothing of that incarnation but its end.
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
-	c.failover.onSeen(m.Name)
+	if c.failover.unseen.Seen(m.Name) {
+		c.Rehomed(now)
+	}
 	if m.Standing.Answers() {
 		c.failover.remains.Forget(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
@@ -337,22 +341,9 @@ type JobStatus struct {
 	Spec    *record.Spec
 	Record  *record.Job
 	Leads   bool
-	Pace    Pace
+	Pace    policy.Pace
 	Need    int   // number of the need of a task that waits here, as in [record.Spec.Need]
 	Takes   int32 // what a task that waits here takes of the job's pool
-}
-
-// Pace is the expected duration of a job's tasks: 0 if unknown. Of is the number of the
-// job's tasks that ended here; 0 if the estimate is the job's limit or comes from other
-// jobs of the same kind. Late: the node starts no more tasks of the job. Aside counts the
-// tasks that the node keeps back while it starts others of the job.
-type Pace struct {
-	Expected time.Duration
-	Of       int
-	Late     bool
-	Aside    int64
-	Resting  int64         // tasks that failed and wait for their next try
-	Again    time.Duration // when the first of these is tried again; 0: none rests
 }
 
 // Job is the node's knowledge of a job.
@@ -383,7 +374,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	}
 	if j.spec != nil {
 		s.Takes = j.wants()
-		s.Pace = Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.Empty(), Aside: int64(len(j.queue.Late)), Resting: int64(len(j.queue.Resting)), Again: j.queue.Again()}
+		s.Pace = policy.Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.Empty(), Aside: int64(len(j.queue.Late)), Resting: int64(len(j.queue.Resting)), Again: j.queue.Again()}
 	}
 	return s, true
 }

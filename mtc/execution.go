@@ -67,8 +67,6 @@ func (r *run) gang() record.Gang { return r.job.spec.Need(int(r.item.Need) - 1).
 
 func (e *execution) init(c *Core) { e.core, e.turn = c, &c.turn }
 
-func (e *execution) find(id uint64) *run { return e.list.Find(id) }
-
 // got is the result of a search for a task to start.
 type got uint8
 
@@ -143,9 +141,7 @@ func (e *execution) onFront(j *job, op record.ZoneOp, a record.Answer) {
 }
 
 // gate collects the starts to be committed, by block.
-type gate struct {
-	blocks []gateBlock
-}
+type gate struct{ blocks []gateBlock }
 
 type gateBlock struct {
 	job  *job
@@ -161,7 +157,7 @@ func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
 	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
 	e.core.mover.ends.Begin(e.now)
 	id := e.list.Add(run{job: j, item: it, payload: j.payloads.Of(it.Index), stage: at})
-	r := e.find(id)
+	r := e.list.Find(id)
 	e.used.Add(r.room())
 	e.onPlaced(r)
 	if !it.Tracked || r.gang().Ranks > 0 {
@@ -200,7 +196,7 @@ func (e *execution) commitStarts(g *gate) {
 			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == len(ids)
 			e.core.recorder.EndedBefore(j, num, &p)
 			for k, id := range ids {
-				r := e.find(id)
+				r := e.list.Find(id)
 				switch {
 				case r == nil:
 				case r.started:
@@ -226,7 +222,7 @@ func (e *execution) commitStarts(g *gate) {
 
 // launch appends a task to the starts of the Out.
 func (e *execution) launch(id uint64) {
-	r := e.find(id)
+	r := e.list.Find(id)
 	r.started, r.began, r.may = true, e.now, r.gang().Ranks == 0
 	j := r.job
 	e.out.Starts = append(e.out.Starts, Start{
@@ -245,12 +241,21 @@ func (e *execution) slotsFor(j *job) int32 {
 	return max(n, 0)
 }
 
+// stop asks the caller to end running tasks of a job.
+func (e *execution) stop(j *job, ends func(index int32) bool) {
+	for id, r := range e.list.All() {
+		if r.job == j && r.started && ends(r.item.Index) {
+			e.out.Stops = append(e.out.Stops, Stop{Run: id, Job: j.id})
+		}
+	}
+}
+
 // full reports whether no slot is free for a task.
 func (e *execution) full() bool { return e.room.Slots <= e.used.Slots }
 
 // release gives a task's room back.
 func (e *execution) release(id uint64) {
-	r := e.find(id)
+	r := e.list.Find(id)
 	j := r.job
 	e.used.Sub(r.room())
 	e.core.thief.onRoom(r.room())
@@ -270,7 +275,7 @@ func (e *execution) release(id uint64) {
 // the Out.
 func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.enter(now, out)
-	r := c.exec.find(e.Run)
+	r := c.exec.list.Find(e.Run)
 	if r == nil || !r.started {
 		return
 	}

@@ -164,7 +164,7 @@ func (e *execution) leave(r *run) {
 func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) (goes bool) {
 	c := g.core
 	c.enter(now, out)
-	r := c.exec.find(id)
+	r := c.exec.list.Find(id)
 	switch {
 	case r == nil || r.gang().Ranks == 0:
 		return true
@@ -207,7 +207,7 @@ func (e *execution) opened(r *run, id uint64, ours bool) {
 func (g *Gangs) Gathering(now time.Duration, id uint64, out *Out) {
 	c := g.core
 	c.enter(now, out)
-	r := c.exec.find(id)
+	r := c.exec.list.Find(id)
 	if r == nil || r.gang().Ranks == 0 || r.stage != planned {
 		return
 	}

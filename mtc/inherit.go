@@ -119,12 +119,7 @@ func (c *Core) loadGraph(j *job) {
 			if a.Status != record.AnswerDone || err != nil {
 				c.note(noteWarn, j.id, "payloads %d of workflow %d are gone: %v", part, j.id, err)
 			} else {
-				for k, off := range p.Offs {
-					if i := part*record.PayloadSize + int32(off); i < n {
-						nodes[i], _ = record.DecodeGraphNode(p.Lines[k])
-						nodes[i].Body = nil
-					}
-				}
+				p.GraphNodes(part, nodes)
 			}
 			if left--; left > 0 || j.leader == nil || j.leader.graph != nil {
 				return

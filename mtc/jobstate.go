@@ -105,11 +105,7 @@ func (c *Core) void(j *job, s filch.State) {
 	if j.void != s {
 		j.void = s
 		if s == filch.Cancelled {
-			for id, r := range c.exec.list.All() {
-				if r.job == j && r.started {
-					c.out.Stops = append(c.out.Stops, Stop{Run: id, Job: j.id})
-				}
-			}
+			c.exec.stop(j, func(int32) bool { return true })
 		}
 	}
 	q := &j.queue
@@ -202,7 +198,7 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 		}
 		delete(l.away, e.Index)
 		if l.plan.Coming.Recorded(c.now, e.Index); !l.tracker.Has(e.Index) {
-			l.learn(e.Index, e.State, e.By, e.Took)
+			l.plan.Ended(e.Index, e.State, e.By, e.Took)
 		}
 		ready, skipped := l.tracker.End(e.Index, e.State, e.Bytes, e.By)
 		for _, i := range skipped {

@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -76,7 +77,11 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	if g != nil {
 		j.leader.take(c, g, s.Nodes, spec.OnFail)
 	}
-	c.putJob(j, s.Lines, s.Long)
+	list := []record.Put{{Key: record.KeySpec(j.id), Kind: record.RecordFact, Delta: spec.Encode()}}
+	list = slices.Concat(list, record.LongPuts(j.id, s.Long), record.LinePuts(j.id, 0, s.Lines))
+	c.putJob(j, list, func(a record.Answer) bool {
+		return a.Status == record.AnswerDone && (len(a.Value) == 0 || record.Verdict(a.Value[0]) == record.VerdictDone)
+	})
 	c.settle()
 	return nil
 }
@@ -85,13 +90,6 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 func (l *leader) take(c *Core, g *graph.Graph, nodes []record.GraphNode, mode record.FailMode) {
 	l.graph, l.tracker = g, graph.NewTracker(g, mode)
 	l.plan = plan.New(g, func(i int32) *record.GraphNode { return &nodes[i] }, &c.pace.estimates, c.mover.Guess)
-}
-
-// learn takes in how long a task of the graph took.
-func (l *leader) learn(i int32, s filch.State, node filch.NodeName, took time.Duration) {
-	if s == filch.OK && took > 0 {
-		l.plan.Ended(i, node, took)
-	}
 }
 
 // replan computes the levels of a graph anew, if the estimates have changed by much.
@@ -105,40 +103,27 @@ func (c *Core) replan(j *job) {
 	c.waits.at = min(c.waits.at, j.leader.plan.Due())
 }
 
-// putJob writes the records of a submission, the job's record last: a node that sees the
-// job's record sees the whole submission.
-func (c *Core) putJob(j *job, lines, long [][]byte) {
+// putJob writes the records of a job, the job's record last: a node that sees the job's
+// record sees the whole job.
+func (c *Core) putJob(j *job, list []record.Put, wrote func(record.Answer) bool) {
 	l := j.leader
-	part := func(a record.Answer) {
-		if a.Status != record.AnswerDone || len(a.Value) > 0 && record.Verdict(a.Value[0]) != record.VerdictDone {
+	l.parts = c.put(list, func(a record.Answer) {
+		if !wrote(a) {
 			c.refuse(j, "a record of it could not be written")
 			return
 		}
 		if l.parts--; l.parts == 0 && c.jobs[j.id] == j {
 			c.createJob(j)
 		}
-	}
-	l.parts = 1
-	c.commits.merge(record.KeySpec(j.id), record.RecordFact, j.spec.Encode(), part)
-	l.parts += c.putLong(j, long, part) + c.putLines(j, 0, lines, part)
+	})
 }
 
-// putLong writes the chunks of long texts and returns the number of records.
-func (c *Core) putLong(j *job, long [][]byte, then func(record.Answer)) (parts int) {
-	for n, chunk := range long {
-		c.commits.merge(record.KeyLong(j.id, int32(n)), record.RecordFact, chunk, then)
+// put proposes merges and returns their number.
+func (c *Core) put(list []record.Put, then func(record.Answer)) int {
+	for _, p := range list {
+		c.commits.merge(p.Key, p.Kind, p.Delta, then)
 	}
-	return len(long)
-}
-
-// putLines writes the payloads of the tasks from base on and returns the number of
-// records.
-func (c *Core) putLines(j *job, base int32, lines [][]byte, then func(record.Answer)) (parts int) {
-	for part, p := range record.Payloads(base, lines) {
-		c.commits.merge(record.KeyPayload(j.id, part), record.RecordPayload, p.Encode(), then)
-		parts++
-	}
-	return parts
+	return len(list)
 }
 
 func (c *Core) refuse(j *job, why string) {

@@ -46,12 +46,18 @@ func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, lead
 // RestsUntil is when a task that failed is tried again; 0: the task does not rest on this
 // node. name is the task's number in its first job.
 func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {
-	if j := l.core.jobs[id]; j != nil && j.spec != nil {
-		if index, ok := j.spec.Index(name); ok {
-			return j.queue.RestsUntil(index)
-		}
+	if j, index, ok := l.find(id, name); ok {
+		return j.queue.RestsUntil(index)
 	}
 	return 0
+}
+
+// find is the job and the index of a task by its number in its first job.
+func (l Look) find(id filch.JobID, name int32) (j *job, index int32, ok bool) {
+	if j = l.core.jobs[id]; j != nil && j.spec != nil {
+		index, ok = j.spec.Index(name)
+	}
+	return j, index, ok
 }
 
 // Remaining counts the gangs of a job that wait on this node for ranks of dead owners: the gangs
@@ -73,10 +79,8 @@ func (l Look) Remaining(id filch.JobID) (astray, resting int64, owners []record.
 // RestsBehind is the dead owner whose ranks a resting gang waits for. name is the task's number
 // in its first job.
 func (l Look) RestsBehind(id filch.JobID, name int32) (o record.Owner, ok bool) {
-	if j := l.core.jobs[id]; j != nil && j.spec != nil {
-		if index, known := j.spec.Index(name); known {
-			o = j.queue.RestsBehind(index)
-		}
+	if j, index, known := l.find(id, name); known {
+		o = j.queue.RestsBehind(index)
 	}
 	return o, o != record.Owner{}
 }
@@ -87,7 +91,7 @@ func (l Look) Gathers() int32 { return l.core.exec.gathers }
 // HasSlots reports whether the run of a gang was reported to have its slots, and whether
 // it gathers them.
 func (l Look) HasSlots(run uint64) (has, gathers bool) {
-	r := l.core.exec.find(run)
+	r := l.core.exec.list.Find(run)
 	return r != nil && r.stage == launched, r != nil && r.stage == gathering
 }
 
@@ -110,7 +114,7 @@ type Started struct {
 
 // Started describes the start of a run. ok is false if the run of a [Start] has ended.
 func (l Look) Started(run uint64) (s Started, ok bool) {
-	r := l.core.exec.find(run)
+	r := l.core.exec.list.Find(run)
 	if r == nil || !r.started {
 		return s, false
 	}

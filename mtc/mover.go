@@ -19,9 +19,10 @@ type mover struct {
 	*turn
 	core *Core
 	policy.Policy
-	ends policy.Throughput
-	tt   time.Duration
-	at   time.Duration // of the next look
+	ends  policy.Throughput
+	tt    time.Duration
+	at    time.Duration // of the next look
+	loads policy.Loads
 }
 
 func (m *mover) init(c *Core, p policy.Policy) {
@@ -41,10 +42,14 @@ func (m *mover) stealFailed() { m.tt = min(2*m.tt, m.LocalTimeMax()) }
 // place puts a ready task of a graph where the policy decides: into a queue of this node,
 // or into a peer's.
 func (m *mover) place(j *job, it queue.Item) {
+	if m.Kind == policy.ADAGE {
+		m.soonest(j, it, true)
+		return
+	}
 	to, peer := m.Place(it.Inputs, m.core.cfg.Self, m.length())
 	if to == policy.ToPeer {
 		if p := m.core.cfg.Members.Get(peer); p != nil && p.Standing == filch.Up && policy.Suits(j.spec, p) {
-			m.core.victim.give(j, it, peer)
+			m.core.victim.give(j, it, peer, true)
 			return
 		}
 		to = policy.ToShared // the node with the task's data takes no work
@@ -66,7 +71,7 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	for _, j := range c.sortedJobs() {
 		list := j.queue.Placed()
 		for _, it := range list {
-			if len(it.Inputs) == 0 {
+			if !j.Graph() || len(it.Inputs) == 0 && p.Kind != policy.ADAGE {
 				j.queue.Shared.Push(it)
 				continue
 			}
@@ -97,6 +102,10 @@ func (m *mover) tick() {
 		return
 	}
 	m.at = filch.Never
+	if m.Kind == policy.ADAGE {
+		m.again()
+		return
+	}
 	n := 0
 	for _, j := range m.core.order {
 		n += len(j.queue.Dedicated)

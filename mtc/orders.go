@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
-	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -100,11 +99,7 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 	if j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
 		return
 	}
-	for id, r := range o.core.exec.list.All() {
-		if r.job == j && r.started && j.cancelled(r.item.Index) && (before == nil || !before.Cancelled(r.item.Index)) {
-			o.out.Stops = append(o.out.Stops, Stop{Run: id, Job: j.id})
-		}
-	}
+	o.core.exec.stop(j, func(i int32) bool { return j.cancelled(i) && (before == nil || !before.Cancelled(i)) })
 	o.obey(j)
 }
 
@@ -121,23 +116,9 @@ func (o *orderly) obey(j *job) {
 
 func (o *orderly) cancelQueued(j *job) {
 	q := &j.queue
-	var keep []policy.Range
-	for _, s := range q.Ranges {
-		for _, p := range j.rec.Within(s.Next, s.Hi) {
-			cut, below := s, policy.Range{}
-			cut.Next, cut.Hi = p.From, p.From+p.Count
-			o.core.voidRange(j, cut, filch.Cancelled)
-			below, s = s.Without(cut.Next, cut.Hi)
-			below.Asking = false // the answer may be a refusal for the part that is void now
-			if below.Next < below.Hi {
-				keep = append(keep, below)
-			}
-		}
-		if s.Next < s.Hi {
-			keep = append(keep, s)
-		}
+	for _, s := range q.Ranges.Cut(j.rec.Within) {
+		o.core.voidRange(j, s, filch.Cancelled)
 	}
-	q.Ranges = keep
 	for _, it := range q.Remove(j.rec.Cancelled) {
 		o.core.record(j, it, record.Task{State: filch.Cancelled})
 	}

@@ -82,7 +82,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		if asked(time.Second) {
 			t.Error("a node that was not seen yet is dead at once")
 		}
-		want := time.Second + unseenGrace
+		want := 16 * time.Second
 		if comes {
 			want = 3 * time.Second
 			c.SetMember(want, filch.Member{Name: "n9", Incarnation: 2}, &out)

@@ -20,28 +20,24 @@ const sweepAgain = 2 * time.Second
 // death: homes move, and not all nodes learn of a death at once.
 type failover struct {
 	*turn
-	core   *Core
-	at     time.Duration
-	until  time.Duration
-	asked  bool // this Core asked for the sweep; else homes changed
-	retold bool // tallies were sent again since the last death
-	// unseen are the nodes of owners that this node never saw, each with the start of the
-	// wait.
-	unseen  map[filch.NodeName]time.Duration
+	core    *Core
+	at      time.Duration
+	until   time.Duration
+	asked   bool // this Core asked for the sweep; else homes changed
+	retold  bool // tallies were sent again since the last death
+	unseen  policy.Unseen
 	remains queue.Remains
 }
 
 func (f *failover) init(c *Core) {
 	f.core, f.turn = c, &c.turn
 	f.at = filch.Never
-	f.unseen = make(map[filch.NodeName]time.Duration)
 	f.remains = queue.NewRemains()
 }
 
 const (
 	sweepFor    = 20 * time.Second
 	rehomePause = 100 * time.Millisecond
-	unseenGrace = 15 * time.Second // as long as jobs of ranks wait for their owner
 )
 
 // Rehomed takes in that other records have their home here now. All nodes that saw the
@@ -55,30 +51,17 @@ func (c *Core) Rehomed(now time.Duration) {
 	c.failover.retold = false
 }
 
-// gone reports whether an owner is dead, or at least gone. A node that this node never
-// saw may yet come, in another incarnation; after unseenGrace it counts as dead.
+// gone reports whether an owner is dead, or at least gone. A node that this node never saw
+// counts as dead after a wait.
 func (f *failover) gone(o record.Owner) bool {
 	if o == (record.Owner{}) || f.core.cfg.Members.Get(o.Node) != nil {
 		return f.core.cfg.Members.Dead(o) || f.core.cfg.Members.Gone(o)
 	}
-	since, known := f.unseen[o.Node]
-	if !known {
-		since = f.now
-		f.unseen[o.Node] = since
+	end := f.unseen.Until(o.Node, f.now)
+	if end > f.now {
+		f.at = min(f.at, end)
 	}
-	if f.now-since < unseenGrace {
-		f.at = min(f.at, since+unseenGrace)
-		return false
-	}
-	return !mutantNoLose
-}
-
-// onSeen takes in the first sight of a node.
-func (f *failover) onSeen(n filch.NodeName) {
-	if _, missed := f.unseen[n]; missed {
-		delete(f.unseen, n)
-		f.core.Rehomed(f.now)
-	}
+	return end <= f.now && !mutantNoLose
 }
 
 // onDeath begins the failover after the death of a node's incarnation.
@@ -199,15 +182,14 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 		j.queue.Ranges.Add(policy.Range{Next: s.Front, Hi: s.Hi, Front: s.Front, Hop: s.Hop})
 		f.core.active(j)
 	}
-	for lo := s.Lo; lo < s.Front; {
-		hi := min(s.Front, (lo/record.BlockSize+1)*record.BlockSize)
+	for num, part := range record.BlocksOf(s.Lo, s.Front) {
+		lo, hi := part[0], part[1]
 		op := record.BlockOp{
 			Kind: record.BlockTakeImplicit, Off: uint8(lo % record.BlockSize), To: uint8((hi - 1) % record.BlockSize),
 			From: from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: j.spec.CommitsStarts(),
 		}
 		op.Owner = f.core.self
-		f.takeBlock(j, lo/record.BlockSize, op)
-		lo = hi
+		f.takeBlock(j, num, op)
 	}
 	f.core.orders.obey(j)
 }
@@ -266,7 +248,10 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			f.rest(j, it, from)
 			continue
 		}
-		j.queue.Hold(&it)
+		if j.queue.Hold(&it); f.core.mover.Kind == policy.ADAGE && j.Graph() {
+			f.core.mover.place(j, it)
+			continue
+		}
 		j.queue.Shared.Push(it)
 	}
 	if queued > 0 && !j.Graph() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -80,5 +81,99 @@ func TestPolicyChangesWhileRunning(t *testing.T) {
 	r.run(1, time.Minute)
 	if n := r.byNode[at.cfg.Self]; n > 300 {
 		t.Errorf("%d of 401 tasks ran in one place although they were shared", n)
+	}
+}
+
+// TestTasksGoWhereTheyEndFirst: under adage small inputs follow free slots, and tasks stay with
+// inputs that would take longer to move than the tasks take.
+func TestTasksGoWhereTheyEndFirst(t *testing.T) {
+	const children, length = 79, 100 * time.Millisecond
+	for _, large := range []bool{false, true} {
+		r := newRig(t, 4, 2, policy.Policy{Kind: policy.ADAGE})
+		r.length = slow(length)
+		r.result = func(s Start) End {
+			e := End{Run: s.Run, State: filch.OK, Bytes: 1 << 10}
+			if large {
+				e.Bytes = 1 << 40
+			}
+			return e
+		}
+		r.submit(0, submit.Job{Job: 1, Nodes: fatTree(children)})
+		r.run(1, time.Minute)
+		root := r.task(1, 0).By.Node
+		t.Logf("figure: large %v: tasks by node %v, after %v", large, r.byNode, r.now)
+		switch {
+		case large && r.byNode[root] != children+1:
+			t.Errorf("%d of %d tasks ran where their large input is", r.byNode[root], children+1)
+		case !large && r.now > length*(children/8+3):
+			t.Errorf("the tasks took %v on eight slots, at best %v", r.now, length*(children/8+2))
+		}
+	}
+}
+
+// TestTasksAvoidLoadedNodes: a workflow of four tasks, submitted at one node, goes to the node
+// with free slots; the others run a long bag.
+func TestTasksAvoidLoadedNodes(t *testing.T) {
+	r := newRig(t, 4, 2, policy.Policy{Kind: policy.ADAGE})
+	r.length = slow(time.Minute)
+	r.submit(0, submit.Job{Job: 1, Total: 8})
+	r.idle(5 * time.Second)
+	idle := r.nodes[2]
+	idle.SetRoom(r.now, filch.Room{Slots: 6, MemBytes: 1 << 30}, &idle.out)
+	r.act(idle)
+	r.submit(0, submit.Job{Job: 2, Nodes: workflow(nil, nil, nil, nil)})
+	r.idle(100 * time.Millisecond)
+	for _, s := range r.started[8:] {
+		if !slices.ContainsFunc(idle.running, func(u rigRun) bool { return u.end.Run == s.Run }) {
+			t.Errorf("task %d of the workflow did not begin on the idle node", s.Index)
+		}
+	}
+	if len(r.started) != 12 {
+		t.Errorf("%d tasks began within 100 ms, want 12", len(r.started))
+	}
+}
+
+// TestTakeoverChoosesNodes: the tasks of a dead node go on where they end first, at once: the
+// node that takes them over gives tasks to idle nodes.
+func TestTakeoverChoosesNodes(t *testing.T) {
+	for _, kind := range []policy.Kind{policy.MDL, policy.ADAGE} {
+		r := newRig(t, 4, 2, policy.Policy{Kind: kind})
+		r.length = slow(10 * time.Second)
+		// The root, at n4, has all data: its children are n4's.
+		r.result = func(s Start) End { return End{Run: s.Run, State: filch.OK, Bytes: 1 << 40} }
+		for i := range 3 {
+			d := r.nodes[i]
+			d.SetRoom(0, filch.Room{}, &d.out)
+			r.act(d)
+		}
+		r.submit(0, submit.Job{Job: 1, Nodes: fatTree(6)})
+		r.idle(15 * time.Second)
+		if n := r.nodes[3].Queues(); n.Dedicated+n.Running != 6 {
+			t.Fatalf("%v: n4 has %+v, want all children of the root", kind, n)
+		}
+		for i := range 3 {
+			d := r.nodes[i]
+			d.SetRoom(r.now, filch.Room{Slots: 2, MemBytes: 1 << 30}, &d.out)
+			r.act(d)
+		}
+		r.idle(time.Second)
+		gifts := 0
+		r.hear = func(from, _ filch.NodeName, m message.Message) {
+			if o, ok := m.(*message.Offer); ok && o.Ask == 0 && from == "n1" {
+				gifts += len(o.Tasks)
+			}
+		}
+		r.nodes[3].down = true
+		for _, d := range r.nodes[:3] {
+			d.SetMember(r.now, filch.Member{Name: "n4", Incarnation: 1, Standing: filch.Dead}, &d.out)
+			r.act(d)
+		}
+		r.idle(10 * time.Millisecond)
+		if want := kind == policy.ADAGE; (gifts > 0) != want {
+			t.Errorf("%v: the new owner gave %d tasks away at once", kind, gifts)
+		}
+		if j := r.run(1, time.Minute); j.Tally().OK != 7 {
+			t.Errorf("%v: %+v, want 7 ok", kind, j.Tally())
+		}
 	}
 }

@@ -60,7 +60,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 	j := c.job(r.ID)
 	j.ticket, j.view.asked, j.rec, j.leader, j.void = rec.Ticket, true, &rec, l, rec.Void
 	c.specify(j, r.Spec)
-	c.putRecovered(j, r)
+	c.putJob(j, r.Puts(c.self), func(a record.Answer) bool { return a.Status == record.AnswerDone })
 	c.settle()
 	return nil
 }
@@ -81,31 +81,13 @@ func (l *leader) restoreGraph(r *queue.RecoveredJob) {
 				index := num*record.BlockSize + int32(b.Offs[i])
 				ended[index] = true
 				_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
-				l.learn(index, t.State, t.By.Node, t.Took())
+				l.plan.Ended(index, t.State, t.By.Node, t.Took())
 				skipped = append(skipped, s...)
 				l.left.bad = l.left.bad || graph.Stops(t.State)
 			}
 		}
 	}
 	l.left.skipped = slices.DeleteFunc(skipped, func(i int32) bool { return ended[i] })
-}
-
-// putRecovered writes the records of a recovered job, the job's record last.
-func (c *Core) putRecovered(j *job, r *queue.RecoveredJob) {
-	l := j.leader
-	part := func(a record.Answer) {
-		if a.Status != record.AnswerDone {
-			c.refuse(j, "a record of it could not be written")
-			return
-		}
-		if l.parts--; l.parts == 0 && c.jobs[j.id] == j {
-			c.createJob(j)
-		}
-	}
-	for _, p := range r.Puts(c.self) {
-		l.parts++
-		c.commits.merge(p.Key, p.Kind, p.Delta, part)
-	}
 }
 
 // requeue queues the remaining tasks of a recovered job.

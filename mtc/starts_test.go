@@ -85,7 +85,7 @@ func (r *rig) runs(index int32) int {
 	for limit := r.now + time.Minute; ; {
 		for i, d := range r.nodes {
 			for _, u := range d.running {
-				if f := d.Core.exec.find(u.end.Run); f != nil && f.item.Index == index {
+				if f := d.Core.exec.list.Find(u.end.Run); f != nil && f.item.Index == index {
 					return i
 				}
 			}

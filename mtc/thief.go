@@ -200,6 +200,10 @@ func (t *thief) source() filch.NodeName {
 }
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
+	if m.Round == 0 {
+		v.send(from, &message.LoadSay{Has: v.core.mover.load()})
+		return
+	}
 	if m.Better {
 		v.calls.Heard(m.Class)
 	}
@@ -211,6 +215,9 @@ func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
 }
 
 func (t *thief) onLoad(from filch.NodeName, m *message.LoadSay) {
+	if m.Round == 0 && t.core.mover.loads.Said(from, m.Has) {
+		t.core.mover.at = t.now
+	}
 	if t.phase != asking || !t.survey.Answer(from, m.Round, m.Load, m.Class) {
 		return
 	}
@@ -325,9 +332,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 
 	delete(t.moving, key)
 	t.past = append(t.past, key)
-	if len(t.past) > pastMax {
-		t.past = slices.Delete(t.past, 0, pastMax/2)
-	}
+	t.past = t.past[max(len(t.past)-pastMax, 0):]
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.fresh = true
 	switch {
@@ -377,22 +382,8 @@ func (c *Core) gotWork(j *job) {
 
 // moveTasks commits the moves of single tasks, block by block.
 func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
-	type at struct {
-		job filch.JobID
-		num int32
-	}
-	groups := make(map[at][]message.TaskItem)
-	var order []at
-	for _, task := range tasks {
-		k := at{task.Job, task.Index / record.BlockSize}
-		if groups[k] == nil {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], task)
-	}
-	for _, k := range order {
-		group := groups[k]
-		j := t.core.job(k.job)
+	for k, group := range message.ByBlock(tasks) {
+		j := t.core.job(k.Job)
 		t.core.know(j)
 		ops := make([]record.BlockOp, len(group))
 		for i, task := range group {
@@ -401,11 +392,11 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 		}
 		mv.left++
 		j.queue.pending++
-		t.core.commits.merge(record.KeyBlock(k.job, k.num), record.RecordBlock, record.EncodeBlockOps(ops, false), func(a record.Answer) {
+		t.core.commits.merge(record.KeyBlock(k.Job, k.Number), record.RecordBlock, record.EncodeBlockOps(ops, false), func(a record.Answer) {
 			j.queue.pending--
 			p, err := record.DecodeBlockReply(a.Value)
 			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == len(group)
-			t.core.recorder.EndedBefore(j, k.num, &p)
+			t.core.recorder.EndedBefore(j, k.Number, &p)
 			for i := range group {
 				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine

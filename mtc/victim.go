@@ -36,11 +36,12 @@ type victim struct {
 	heard  bool // thieves received news at least once
 	newsAt time.Duration
 	calls  policy.Calls
+	gifts  map[filch.NodeName]*xfer // pushed in this turn
 }
 
 func (v *victim) init(c *Core) {
 	v.core, v.turn = c, &c.turn
-	v.open = make(map[uint64]*xfer)
+	v.open, v.gifts = make(map[uint64]*xfer), make(map[filch.NodeName]*xfer)
 	v.asks = make(map[filch.NodeName]lastAsk)
 	v.at, v.wait = filch.Never, takenWait
 }
@@ -72,6 +73,7 @@ type xfer struct {
 	since  time.Duration // when the offer was sent, or the homes were asked
 	asking bool
 	gift   bool // of a node that drains
+	space  int  // left for the tasks of a push
 }
 
 // frozen is a part of an offer as the victim had the part.
@@ -267,13 +269,19 @@ func (x *xfer) addTask(j *job, it queue.Item, dedicated bool) {
 	})
 }
 
-// give pushes a task to the node with most of the task's input (Algorithm 1, line 17): an
-// offer without a question.
-func (v *victim) give(j *job, it queue.Item, to filch.NodeName) {
-	x := &xfer{thief: to, offer: &message.Offer{Life: v.core.self.Incarnation}}
-	x.addTask(j, it, true)
-	v.openXfer(x)
-	v.send(to, x.offer)
+// give pushes a task to the node that is best for the task (MATRIX v2, Algorithm 1, line 17;
+// ADAGE): an offer without a question, with the other tasks of this turn for the node.
+func (v *victim) give(j *job, it queue.Item, to filch.NodeName, dedicated bool) {
+	x := v.gifts[to]
+	if x == nil || len(x.items) == message.OfferTasksMax || !it.Fits(&x.space) {
+		x = &xfer{thief: to, offer: &message.Offer{Life: v.core.self.Incarnation}, space: message.OfferSpace}
+		it.Fits(&x.space)
+		v.gifts[to] = x
+		v.openXfer(x)
+		v.out.Sends = append(v.out.Sends, Send{To: to, Message: x.offer}) // filled until the end of the turn
+	}
+	x.addTask(j, it, dedicated)
+	j.queue.frozen++
 }
 
 // onDone ends a transfer: the thief committed the moves that it could.

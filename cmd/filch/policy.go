@@ -16,7 +16,7 @@ import (
 func policyCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "policy [mlb|mdl|rlds|flds[,KEY=VALUE...]]",
+		Use:     "policy [mlb|mdl|rlds|flds|adage[,KEY=VALUE...]]",
 		GroupID: "jobs",
 		Short:   "show or change how tasks are placed and stolen",
 		Long: `Shows the scheduling policy of every node and the lengths of its queues, or changes
@@ -27,7 +27,7 @@ nodes an idle node asks for tasks: near, random, sequential or dvs. See docs/tas
 * marks the node that answered.`,
 		Example: `  filch policy
   filch policy mdl
-  filch policy mlb,victims=dvs
+  filch policy adage,victims=dvs
   filch policy flds:threshold=12.5M,tt=10s,guess=200ms`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -184,7 +184,7 @@ type DiskHere struct {
 // PolicyInfo is a node's policy of placing tasks, and the contents of its queues.
 type PolicyInfo struct {
 	Node      filch.NodeName `json:"name"`
-	Policy    string         `json:"policy"`    // mlb, mdl, rlds or flds
+	Policy    string         `json:"policy"`    // mlb, mdl, rlds, flds or adage
 	Victims   string         `json:"victims"`   // near, random, sequential or dvs
 	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; otherwise 0
 	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; otherwise 0

@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -19,6 +21,7 @@ type Tracker struct {
 	bytes   []int64
 	by      []int32 // index into nodes
 	nodes   []filch.NodeName
+	copies  map[int32][]int32 // by task: further nodes with the output, where children ran
 	mode    record.FailMode
 }
 
@@ -71,6 +74,9 @@ func (t *Tracker) End(i int32, s filch.State, bytes int64, by filch.NodeName) (r
 	}
 	t.end(i, s)
 	t.bytes[i], t.by[i] = bytes, t.node(by)
+	if s == filch.OK {
+		t.copy(i)
+	}
 	if t.mode == record.FailOn && s != filch.Cancelled {
 		s = filch.OK
 	}
@@ -109,6 +115,23 @@ func (t *Tracker) end(i int32, s filch.State) {
 	t.state[i] = s
 }
 
+// copiesMax bounds the nodes with a copy of an output: more is no use for the choice of one.
+const copiesMax = 8
+
+// copy notes that the node of a task that ended well has the outputs of the task's parents.
+func (t *Tracker) copy(i int32) {
+	for _, p := range t.g.Parents(i) {
+		list := t.copies[p]
+		if t.bytes[p] == 0 || t.by[p] == t.by[i] || len(list) >= copiesMax || slices.Contains(list, t.by[i]) {
+			continue
+		}
+		if t.copies == nil {
+			t.copies = make(map[int32][]int32)
+		}
+		t.copies[p] = append(list, t.by[i])
+	}
+}
+
 // node numbers a node's name; few nodes run many tasks.
 func (t *Tracker) node(name filch.NodeName) int32 {
 	for k := len(t.nodes) - 1; k >= 0; k-- {
@@ -129,6 +152,9 @@ func (t *Tracker) Inputs(i int32) []policy.Input {
 	in := make([]policy.Input, len(parents))
 	for k, p := range parents {
 		in[k] = policy.Input{Parent: p, Node: t.nodes[t.by[p]], Bytes: t.bytes[p]}
+		for _, n := range t.copies[p] {
+			in[k].Copies = append(in[k].Copies, t.nodes[n])
+		}
 	}
 	return in
 }

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"iter"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -33,7 +34,8 @@ const (
 	KindOrderedAck
 )
 
-// LoadAsk asks for the number of tasks that a node with these means could steal.
+// LoadAsk asks for the number of tasks that a node with these means could steal. In round 0
+// the asker places tasks, and asks for the load.
 type LoadAsk struct {
 	Round uint32
 	Means
@@ -47,11 +49,12 @@ type CapWord struct {
 }
 
 // LoadSay answers a [LoadAsk] with the number of stealable tasks, and the class of the
-// first.
+// first; in round 0 with what the node has to do.
 type LoadSay struct {
 	Round uint32
 	Load  int64
 	Class int32
+	Has   policy.Load
 }
 
 // Steal asks for half of the stealable tasks. Ask numbers the asks of a thief's
@@ -234,6 +237,12 @@ func (m *LoadSay) fields(c *record.Codec) {
 	record.U32(c, &m.Round)
 	record.Amount(c, &m.Load)
 	record.Int32(c, &m.Class)
+	if m.Round == 0 {
+		record.Index(c, &m.Has.Slots)
+		record.Index(c, &m.Has.Free)
+		record.Amount(c, &m.Has.Work)
+		record.Amount(c, &m.Has.Rate)
+	}
 }
 
 func (m *Steal) fields(c *record.Codec) {
@@ -365,4 +374,24 @@ type Means struct {
 	Left   time.Duration
 	Better bool
 	Class  int32
+}
+
+// ByBlock yields tasks by the block of their records, in the order of the first of each.
+func ByBlock(tasks []TaskItem) iter.Seq2[record.Key, []TaskItem] {
+	return func(yield func(record.Key, []TaskItem) bool) {
+		groups := make(map[record.Key][]TaskItem)
+		var order []record.Key
+		for _, t := range tasks {
+			k := record.Key{What: 'b', Job: t.Job, Number: t.Index / record.BlockSize}
+			if groups[k] == nil {
+				order = append(order, k)
+			}
+			groups[k] = append(groups[k], t)
+		}
+		for _, k := range order {
+			if !yield(k, groups[k]) {
+				return
+			}
+		}
+	}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Plan has the bottom levels of the tasks of a graph. At most 32 bytes a task.
+// Plan has the bottom levels of the tasks of a graph. At most 40 bytes a task.
 type Plan struct {
 	graph   *graph.Graph
 	order   []int32 // parents before children
 	levels  []time.Duration
 	stated  []time.Duration // 0: unknown
 	outputs []int64         // bytes, as stated; 0: unknown
+	initial []int64         // bytes of input that no task writes
 	kind    []uint16        // of each task
 	kinds   kinds
 	guess   time.Duration
@@ -48,13 +49,13 @@ func New(g *graph.Graph, nodes func(i int32) *record.GraphNode, e *policy.Estima
 		guess = time.Second
 	}
 	p := &Plan{
-		graph: g, order: order, levels: make([]time.Duration, n), stated: make([]time.Duration, n), outputs: make([]int64, n),
+		graph: g, order: order, levels: make([]time.Duration, n), stated: make([]time.Duration, n), outputs: make([]int64, n), initial: make([]int64, n),
 		kind: make([]uint16, n), kinds: kinds{names: []string{""}}, guess: guess, Estimates: e,
 	}
 	numbers := map[string]uint16{"": 0}
 	for i := range int32(n) {
 		node := nodes(i)
-		p.stated[i], p.outputs[i] = node.Length, node.Output
+		p.stated[i], p.outputs[i], p.initial[i] = node.Length, node.Output, node.Bytes
 		if node.Length > 0 {
 			p.kinds.know(node.Length)
 		}
@@ -84,13 +85,19 @@ func (p *Plan) Length(i int32) time.Duration {
 	return p.kinds.used[p.kind[i]]
 }
 
+// Initial is the bytes of a task's input that no task writes.
+func (p *Plan) Initial(i int32) int64 { return p.initial[i] }
+
 // Level is the bottom level of a task, at least 1 ns: the length of the task and of the
 // longest chain behind the task, with the transfers between the tasks of the chain.
 func (p *Plan) Level(i int32) time.Duration { return p.levels[i] }
 
-// Ended takes in the length of a task that ended well on a node. The levels change with the
-// next [Plan.Update].
-func (p *Plan) Ended(i int32, node filch.NodeName, took time.Duration) {
+// Ended takes in the end of a task on a node, and how long the task took if it ended well; 0 is
+// not known. The levels change with the next [Plan.Update].
+func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Duration) {
+	if s != filch.OK || took <= 0 {
+		return
+	}
 	k := &p.kinds
 	num := p.kind[i]
 	p.Add(k.names[num], node, took)

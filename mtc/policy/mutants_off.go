@@ -11,6 +11,9 @@ const (
 	mutantOwnSource   = false
 	mutantSameVictims = false
 	mutantAlike       = false
+	mutantPrinted     = false
+	mutantLoadBlind   = false
+	mutantNoCopies    = false
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantFertile     = false

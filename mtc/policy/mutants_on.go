@@ -12,6 +12,9 @@ var (
 	mutantOrderless   bool // DVS takes the most loaded node
 	mutantOwnSource   bool // DVS: all nodes take themselves for the source
 	mutantAlike       bool // all nodes count as equally fast
+	mutantPrinted     bool // ADAGE, listing 3 as printed: the node with the least input
+	mutantLoadBlind   bool // ADAGE: the load of nodes counts for nothing
+	mutantNoCopies    bool // input that a node fetched does not count as there
 	mutantHalfDown    bool // half of a single task is none
 	mutantDrainKeeps  bool // thieves pass over a draining node
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
@@ -31,6 +34,9 @@ func Plant(name string) bool {
 		"orderless":    &mutantOrderless,
 		"own-source":   &mutantOwnSource,
 		"alike":        &mutantAlike,
+		"printed":      &mutantPrinted,
+		"load-blind":   &mutantLoadBlind,
+		"no-copies":    &mutantNoCopies,
 		"half-down":    &mutantHalfDown,
 		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,

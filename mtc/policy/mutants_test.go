@@ -16,6 +16,9 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"blind-gap", "TestGapAdmitsNothingLong"},
 		{"flds-never", "TestExcessOfThePaper"},
+		{"printed", "TestBestNodeIsNotThePrintedOne"},
+		{"load-blind", "TestChoiceOfANode"},
+		{"no-copies", "TestChoiceOfANode"},
 		{"alike", "TestFactorOfANode"},
 		{"no-estimate", "TestPlaceIsAlgorithm1"},
 		{"idle-counts", "TestIdleTimeIsNoSlowWork"},

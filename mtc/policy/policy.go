@@ -3,23 +3,25 @@ package policy
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 )
 
-// Kind is a choice between balance and locality: MATRIX v2 (III.B.3) has four.
+// Kind is a choice between balance and locality: MATRIX v2 (III.B.3) has four, ADAGE one.
 type Kind uint8
 
 // The policies.
 const (
-	MLB  Kind = iota // maximized load balancing: every task may be stolen
-	MDL              // maximized data locality: a task with input stays with its input
-	RLDS             // rigid: split by the threshold, for good
-	FLDS             // flexible: as RLDS, and tasks that wait too long are shared
+	MLB   Kind = iota // maximized load balancing: every task may be stolen
+	MDL               // maximized data locality: a task with input stays with its input
+	RLDS              // rigid: split by the threshold, for good
+	FLDS              // flexible: as RLDS, and tasks that wait too long are shared
+	ADAGE             // a task goes to the node that would finish the task first
 )
 
-var policyNames = [...]string{"mlb", "mdl", "rlds", "flds"}
+var policyNames = [...]string{"mlb", "mdl", "rlds", "flds", "adage"}
 
 func (k Kind) String() string {
 	if int(k) < len(policyNames) {
@@ -35,7 +37,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("the policies are mlb, mdl, rlds and flds")
+	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("the policies are mlb, mdl, rlds, flds and adage")
 }
 
 // Policy is the placement of ready tasks. The zero Policy is MLB; [Read] reads a Policy
@@ -63,7 +65,7 @@ const (
 // threshold is t.
 func (p Policy) threshold() float64 {
 	switch {
-	case p.Kind == MLB:
+	case p.Kind == MLB, p.Kind == ADAGE:
 		return math.Inf(1)
 	case p.Kind == MDL:
 		return 0
@@ -101,6 +103,9 @@ func (p Policy) Place(inputs []Input, self filch.NodeName, length time.Duration)
 		all += in.Bytes
 		if in.Bytes > most {
 			most, where = in.Bytes, in.Node
+			if in.At(self) {
+				where = self
+			}
 		}
 	}
 	est := max(length, time.Microsecond).Seconds()
@@ -135,4 +140,10 @@ type Input struct {
 	Parent int32
 	Node   filch.NodeName
 	Bytes  int64
+	Copies []filch.NodeName // further nodes, which fetched the output; known to the leader only
+}
+
+// At reports whether a node has the output.
+func (in *Input) At(node filch.NodeName) bool {
+	return in.Node == node || slices.Contains(in.Copies, node) && !mutantNoCopies
 }

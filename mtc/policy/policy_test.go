@@ -19,10 +19,10 @@ func TestExcessOfThePaper(t *testing.T) {
 func TestPlaceIsAlgorithm1(t *testing.T) {
 	const mb = 1 << 20
 	in := func(list ...Input) []Input { return list }
-	small, here, there := in(Input{0, "a", 100}), in(Input{0, "me", 100 * mb}, Input{1, "a", mb}), in(Input{0, "me", mb}, Input{1, "a", 100 * mb})
+	small, here, there := in(Input{0, "a", 100, nil}), in(Input{0, "me", 100 * mb, nil}, Input{1, "a", mb, nil}), in(Input{0, "me", mb, nil}, Input{1, "a", 100 * mb, nil})
 	many := make([]Input, 30)
 	for i := range many {
-		many[i] = Input{int32(i), "a", 5 * mb}
+		many[i] = Input{int32(i), "a", 5 * mb, nil}
 	}
 	for _, c := range []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestPlaceIsAlgorithm1(t *testing.T) {
 		{"rlds keeps what is large and here", Policy{Kind: RLDS, Threshold: 10 * mb}, here, time.Second, ToDedicated, ""},
 		{"rlds sends what is large and there", Policy{Kind: RLDS, Threshold: 10 * mb}, there, time.Second, ToPeer, "a"},
 		{"a long task may fetch more", Policy{Kind: RLDS, Threshold: 10 * mb}, there, time.Minute, ToShared, ""},
-		{"a short one less", Policy{Kind: RLDS, Threshold: 10 * mb}, in(Input{0, "a", 2 * mb}), 100 * time.Millisecond, ToPeer, "a"},
+		{"a short one less", Policy{Kind: RLDS, Threshold: 10 * mb}, in(Input{0, "a", 2 * mb, nil}), 100 * time.Millisecond, ToPeer, "a"},
 		{"many small pieces are shared", Policy{Kind: RLDS, Threshold: 10 * mb}, many, time.Second, ToShared, ""},
 		{"flds places as rlds", Policy{Kind: FLDS, Threshold: 10 * mb}, here, time.Second, ToDedicated, ""},
 	} {

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 	"slices"
+
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Range is a part of a bag in the queue of a node: the node owns the range, and no node
@@ -18,10 +20,10 @@ type Range struct {
 // Left is the number of tasks.
 func (s *Range) Left() int64 { return int64(s.Hi - s.Next) }
 
-// Without returns the parts of the range below and above lo..hi; a part may be empty. The
+// without returns the parts of the range below and above lo..hi; a part may be empty. The
 // part above asks for no front of its own, and the answer to a front under way may be a
 // refusal for the range between.
-func (s Range) Without(lo, hi int32) (below, above Range) {
+func (s Range) without(lo, hi int32) (below, above Range) {
 	below, above = s, s
 	below.Hi, below.Front = min(s.Hi, lo), min(s.Front, lo)
 	above.Next, above.Front, above.Asking = max(s.Next, hi), max(s.Front, hi), false
@@ -73,7 +75,7 @@ func (q *Ranges) Add(s Range) {
 
 // addParts adds the parts of a range outside lo..hi.
 func (q *Ranges) addParts(s Range, lo, hi int32) {
-	below, above := s.Without(lo, hi)
+	below, above := s.without(lo, hi)
 	if below.Next < below.Hi {
 		q.Add(below)
 	}
@@ -160,4 +162,27 @@ func (q Ranges) Check() {
 		}
 		last = s.Hi
 	}
+}
+
+// Cut takes the tasks off the ranges that within lists for a range. The rest asks for no
+// front of its own: the answer to a front under way may be a refusal for the part that is
+// gone.
+func (q *Ranges) Cut(within func(lo, hi int32) []record.Pick) (cut []Range) {
+	var keep []Range
+	for _, s := range *q {
+		for _, p := range within(s.Next, s.Hi) {
+			gone := s
+			gone.Next, gone.Hi = p.From, p.From+p.Count
+			cut = append(cut, gone)
+			below, above := s.without(gone.Next, gone.Hi)
+			if below.Asking, s = false, above; below.Next < below.Hi {
+				keep = append(keep, below)
+			}
+		}
+		if s.Next < s.Hi {
+			keep = append(keep, s)
+		}
+	}
+	*q = keep
+	return cut
 }

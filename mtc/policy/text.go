@@ -30,7 +30,7 @@ func Read(text string) (p Policy, err error) {
 				return Policy{}, err
 			}
 			ok = true
-		case key == "threshold" && p.Kind >= RLDS:
+		case key == "threshold" && p.thresholded():
 			p.Threshold, ok = readRate(value)
 		case key == "tt" && p.Kind == FLDS:
 			p.LocalTime, ok = readSpell(value)
@@ -39,7 +39,7 @@ func Read(text string) (p Policy, err error) {
 		}
 		if !ok {
 			return Policy{}, filch.Errorf(filch.Invalid, "%q is no option of the scheduling policy %s", part, p.Kind).
-				WithHint("all policies take victims=CHOICE, rlds and flds threshold=BYTES-PER-SECOND and guess=TIME, flds also tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
+				WithHint("all policies take victims=CHOICE, rlds, flds and adage guess=TIME, rlds and flds also threshold=BYTES-PER-SECOND, and flds tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
 		}
 	}
 	return p, nil
@@ -48,7 +48,7 @@ func Read(text string) (p Policy, err error) {
 // String is the policy in the form of [Read], without defaults.
 func (p Policy) String() string {
 	var parts []string
-	if p.Threshold > 0 && p.Kind >= RLDS {
+	if p.Threshold > 0 && p.thresholded() {
 		parts = append(parts, "threshold="+strconv.FormatFloat(p.Threshold, 'f', -1, 64))
 	}
 	if p.LocalTime > 0 && p.Kind == FLDS {
@@ -65,6 +65,9 @@ func (p Policy) String() string {
 	}
 	return p.Kind.String() + ":" + strings.Join(parts, ",")
 }
+
+// thresholded reports whether the policy has a threshold that a user may set.
+func (p Policy) thresholded() bool { return p.Kind == RLDS || p.Kind == FLDS }
 
 // Bound is t of Algorithm 1 in bytes per second, with the default if none is set;
 // infinite for MLB.

@@ -51,9 +51,9 @@ func (a *Item) Before(b *Item) bool {
 	return a.Index < b.Index
 }
 
-// fits subtracts a task's greatest need of space in an offer from the space left; false
+// Fits subtracts a task's greatest need of space in an offer from the space left; false
 // if the task needs more.
-func (a *Item) fits(space *int) bool {
+func (a *Item) Fits(space *int) bool {
 	n := 64
 	for i := range a.Inputs {
 		n += 16 + len(a.Inputs[i].Node)

@@ -133,6 +133,14 @@ func (q *Ready) Relevel(level func(index int32) time.Duration) {
 	}
 }
 
+// Top takes the first of the shared tasks off the queue, at most n.
+func (q *Ready) Top(n int) (list []Item) {
+	for len(q.Shared) > 0 && len(list) < n {
+		list = append(list, q.Shared.Pop())
+	}
+	return list
+}
+
 // Placed takes the tasks off the queue that a policy placed, the last first.
 func (q *Ready) Placed() []Item {
 	return append(bottom(&q.Dedicated, len(q.Dedicated)), bottom(&q.Shared, len(q.Shared))...)
@@ -282,7 +290,7 @@ func (q *Ready) CutUnfit(suits Suits, most int64, space *int) []Item {
 
 func cutOf(list *[]Item, suits Suits, most int64, space *int) (cut []Item) {
 	*list = slices.DeleteFunc(*list, func(it Item) bool {
-		if int64(len(cut)) >= most || !suits.has(&it) || !it.fits(space) {
+		if int64(len(cut)) >= most || !suits.has(&it) || !it.Fits(space) {
 			return false
 		}
 		cut = append(cut, it)
@@ -366,7 +374,7 @@ func (q *Ready) LateFor(suits Suits, ends func(need time.Duration) bool) (n int6
 // space for each.
 func (q *Ready) CutLate(suits Suits, ends func(need time.Duration) bool, most int64, space *int) (cut []Item) {
 	q.Late = slices.DeleteFunc(q.Late, func(l Late) bool {
-		if int64(len(cut)) == most || !ends(l.Need) || !suits.has(&l.Item) || !l.fits(space) {
+		if int64(len(cut)) == most || !ends(l.Need) || !suits.has(&l.Item) || !l.Fits(space) {
 			return false
 		}
 		cut = append(cut, l.Item)
@@ -382,7 +390,7 @@ func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 	left := shared + cooling
 	n := int(min(policy.Half(left), want))
 	q.Cooling = slices.DeleteFunc(q.Cooling, func(d Delayed) bool {
-		if len(cut) >= n || !suits.has(&d.Item) || !d.fits(space) {
+		if len(cut) >= n || !suits.has(&d.Item) || !d.Fits(space) {
 			return false
 		}
 		cut = append(cut, d.Item)
@@ -400,7 +408,7 @@ func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 			keep, stays = append(keep, q.Shared.Pop()), false
 			left--
 			continue
-		case !q.Shared[0].fits(space):
+		case !q.Shared[0].Fits(space):
 			n = 0
 			continue
 		}
@@ -418,7 +426,7 @@ func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 // as there is space.
 func (q *Ready) Take(suits Suits, want int64, space *int) (cut []Item) {
 	take := func(it *Item) bool {
-		if int64(len(cut)) >= want || !suits.has(it) || !it.fits(space) {
+		if int64(len(cut)) >= want || !suits.has(it) || !it.Fits(space) {
 			return false
 		}
 		cut = append(cut, *it)

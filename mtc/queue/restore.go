@@ -14,13 +14,6 @@ type Left struct {
 	Items  []Item
 }
 
-// Put is a merge that writes a part of a recovered job.
-type Put struct {
-	Key   string
-	Kind  record.RecordKind
-	Delta []byte
-}
-
 // leftHop is the hop of a single task that was moved to its leader once.
 const leftHop = 1
 
@@ -57,9 +50,9 @@ func (r *RecoveredJob) Left() (l Left) {
 
 // Puts are the merges that write the records of the job, all but the job's own record,
 // for a leader that owns the tasks without an end.
-func (r *RecoveredJob) Puts(leader record.Owner) (list []Put) {
+func (r *RecoveredJob) Puts(leader record.Owner) (list []record.Put) {
 	put := func(key string, kind record.RecordKind, delta []byte) {
-		list = append(list, Put{key, kind, delta})
+		list = append(list, record.Put{Key: key, Kind: kind, Delta: delta})
 	}
 	put(record.KeySpec(r.ID), record.RecordFact, r.Spec.Encode())
 	for _, n := range slices.Sorted(maps.Keys(r.Long)) {

@@ -33,6 +33,17 @@ func (p *Payload) fields(c *Codec) {
 	}
 }
 
+// GraphNodes decodes the tasks of a workflow, without their bodies; part is the number of the
+// record.
+func (p *Payload) GraphNodes(part int32, nodes []GraphNode) {
+	for k, off := range p.Offs {
+		if i := int(part)*PayloadSize + int(off); i < len(nodes) {
+			nodes[i], _ = DecodeGraphNode(p.Lines[k])
+			nodes[i].Body = nil
+		}
+	}
+}
+
 // Encode is the record's bytes.
 func (p *Payload) Encode() []byte {
 	c := Writing(32)

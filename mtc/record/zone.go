@@ -162,11 +162,16 @@ func DecodeZoneOps(v []byte) (ops []ZoneOp, whole bool, err error) {
 
 // Zones yields, for each zone with some of the tasks from lo to hi, the zone's number with
 // the first and the bound of these tasks.
-func Zones(lo, hi int32) iter.Seq2[int32, [2]int32] {
+func Zones(lo, hi int32) iter.Seq2[int32, [2]int32] { return parts(lo, hi, ZoneSize) }
+
+// BlocksOf is as [Zones], for each block.
+func BlocksOf(lo, hi int32) iter.Seq2[int32, [2]int32] { return parts(lo, hi, BlockSize) }
+
+func parts(lo, hi, size int32) iter.Seq2[int32, [2]int32] {
 	return func(yield func(int32, [2]int32) bool) {
 		for lo < hi {
-			num := lo / ZoneSize
-			end := min(hi, (num+1)*ZoneSize)
+			num := lo / size
+			end := min(hi, (num+1)*size)
 			if !yield(num, [2]int32{lo, end}) {
 				return
 			}

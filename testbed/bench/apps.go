@@ -31,8 +31,8 @@ const (
 // stackLocalities are how many tasks read each file.
 var stackLocalities = []int{1, 3, 10}
 
-// appPolicies let the last two weigh files of these sizes.
-var appPolicies = []string{"mlb", "mdl", "rlds:threshold=1M,guess=100ms", "flds:threshold=1M,guess=100ms,tt=1s"}
+// appPolicies let rlds and flds weigh files of these sizes.
+var appPolicies = []string{"mlb", "mdl", "rlds:threshold=1M,guess=100ms", "flds:threshold=1M,guess=100ms,tt=1s", "adage:guess=100ms"}
 
 // appFigure is how an application did under a policy.
 type appFigure struct {

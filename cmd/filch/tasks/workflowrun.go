@@ -415,6 +415,9 @@ func kindOf(t *workflow.Task) string {
 func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.GraphNode, item launcher.TaskItem, err error) {
 	t := &w.Tasks[i]
 	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i), Output: w.OutputBytes(i), Length: t.Cost, Kind: kindOf(t)}
+	if f.inPlace { // no file moves
+		n.Bytes, n.Output = 0, 0
+	}
 	need := &t.Need
 	item = launcher.TaskItem{Argv: t.Run.Argv, Env: t.Run.Env, Limit: need.TimeLimit, AllNodes: t.AllNodes}
 	if t.Run.Stdin+t.Run.Stdout+t.Run.Stderr != "" {

@@ -103,5 +103,6 @@ var Faults = []Fault{
 	{"cancel-late", "mtc", "tasks", Tasks, 100, ""},
 	{"takes-all", "mtc", "tasks", Tasks, 100, ""},
 	{"one-room", "mtc", "tasks", Tasks, 100, ""},
+	{"steal-pops", "mtc", "tasks", Tasks, 60, ""},
 	{"homely", "mtc/policy", "tasks", Tasks, 60, ""},
 }

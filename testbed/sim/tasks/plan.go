@@ -172,6 +172,9 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		Victims: policy.Random + policy.Victims(d.N(4)),
 		Store:   Trouble{Timeout: 50 * time.Millisecond, SlowTail: 100 * time.Millisecond},
 	}
+	if engine.NewDice(seed, 15).Chance(0.3) {
+		opt.Policy.Kind = policy.ADAGE
+	}
 	if d.Chance(0.6) {
 		opt.Links.Loss, opt.Links.Dup = 0.02, 0.02
 		opt.Links.LateDup, opt.Links.LateMax = 0.01, 3*time.Second

@@ -1,0 +1,72 @@
+package mtc
+
+import (
+	"slices"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
+)
+
+// againMax bounds the waiting tasks of a job that are placed again with the answers of nodes.
+const againMax = 256
+
+// soonest puts a task of a workflow on the node that would finish the task first (ADAGE), as
+// far as this node knows the loads of others. The loads are asked for meanwhile, and tasks
+// that still wait here are placed again when the answers come. A task that would wait for a
+// slot on another node, without input there, waits here, where any thief may take it.
+func (m *mover) soonest(j *job, it queue.Item, ask bool) {
+	c, self := m.core, m.core.cfg.Self
+	defer c.active(j)
+	if j.spec.Capped() || j.spec.Gangs() || j.held() || j.unfit || c.drain.on {
+		j.queue.Shared.Push(it)
+		return
+	}
+	inputs, length := it.Inputs, m.length()
+	if l := j.leader; l != nil && l.plan != nil {
+		if length = l.plan.Length(it.Index); l.plan.Initial(it.Index) > 0 && j.rec.Hop == 0 {
+			inputs = append(slices.Clone(inputs), policy.Input{Node: self, Bytes: l.plan.Initial(it.Index)})
+		}
+	}
+	names := m.loads.Candidates(inputs, self, c.cfg.Members, &c.rng, func(p *filch.Member) bool {
+		return p.Standing == filch.Up && policy.Suits(j.spec, p)
+	})
+	if ask {
+		for _, n := range m.loads.Ask(m.now, names, self) {
+			m.send(n, &message.LoadAsk{})
+			m.at = min(m.at, m.now+askWait)
+		}
+	}
+	to, stays := m.loads.Choose(names, self, m.load(), inputs, length, &c.pace.estimates, c.cfg.Members)
+	switch {
+	case to == self && stays:
+		j.queue.Dedicated.Push(it)
+	case to == self:
+		j.queue.Shared.Push(it)
+	default:
+		c.victim.give(j, it, to, stays)
+	}
+}
+
+// load is what this node has to do.
+func (m *mover) load() policy.Load {
+	e, q := &m.core.exec, m.core.Queues()
+	waiting := q.Shared + q.Dedicated
+	return policy.Load{
+		Slots: e.room.Slots, Free: max(e.room.Slots-e.used.Slots-int32(min(waiting, filch.Unbounded)), 0),
+		Work: policy.Work(m.length(), waiting, q.Running), Rate: int64(m.core.pace.estimates.Bandwidth()),
+	}
+}
+
+// again places waiting tasks of the workflows that this node leads once more.
+func (m *mover) again() {
+	for _, j := range slices.Clone(m.core.order) {
+		if j.leader == nil || !j.Graph() {
+			continue
+		}
+		for _, it := range j.queue.Top(againMax) {
+			m.soonest(j, it, false)
+		}
+	}
+}
