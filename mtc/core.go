@@ -253,7 +253,7 @@ func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message
 		c.victim.onDone(from, m)
 	case *message.News:
 		c.thief.urge.Heard(m.Class, from)
-		c.thief.onNews(m.Source)
+		c.thief.onNews(from, m.Source)
 	case *message.Void:
 		if j := c.jobs[m.Job]; j != nil {
 			c.void(j, m.State)

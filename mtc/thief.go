@@ -14,17 +14,14 @@ import (
 // askWait is how long a thief waits for the answers of the nodes that it asked.
 const askWait = 20 * time.Millisecond
 
-// In an instance of at most tellAll nodes, each node with work to steal sends news to a
-// new node.
-const tellAll = 16
-
 // thief is a node that looks for work.
 type thief struct {
 	*turn
 	core    *Core
 	phase   thiefPhase
 	survey  policy.Survey
-	ask     uint64 // number of the last steal
+	chosen  policy.Victims // of the survey
+	ask     uint64         // number of the last steal
 	poll    policy.Poll
 	urge    policy.Urge
 	gate    time.Duration // until then tasks that stand back do not start
@@ -34,6 +31,7 @@ type thief struct {
 	past    []xferKey // finished transfers, so that each counts once
 	stopped bool
 	from    filch.NodeName // the leader of the job of the last news
+	teller  filch.NodeName // the node that sent news since the last try that failed
 }
 
 type thiefPhase uint8
@@ -87,7 +85,7 @@ func (t *thief) onArrival(name filch.NodeName) {
 	if mutantStorm {
 		t.hurry(t.now)
 	}
-	if t.core.Load() > 0 && (n <= tellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
+	if t.core.Load() > 0 && (n <= policy.TellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
 		t.core.victim.askers.Add(name)
 		t.core.victim.fresh = true
 	}
@@ -95,7 +93,7 @@ func (t *thief) onArrival(name filch.NodeName) {
 
 // hungry reports whether there is free room and no task for the room.
 func (t *thief) hungry() bool {
-	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 {
+	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 || t.core.mover.victims() == policy.NoStealing {
 		return false
 	}
 	for _, j := range t.core.order {
@@ -167,7 +165,9 @@ func (t *thief) seek() {
 	if means.Better {
 		victims = policy.Random // the news may come from any node
 	}
-	asked := t.core.cfg.Members.Choose(victims, policy.Search{Self: t.core.cfg.Self, Source: t.source(), Width: t.poll.Width(n), Failures: t.poll.Failures()}, &t.core.rng)
+	asked := t.core.cfg.Members.Choose(victims, policy.Search{
+		Self: t.core.cfg.Self, Source: t.source(), Thief: t.core.victim.robber, Teller: t.teller, Width: t.poll.Width(n), Failures: t.poll.Failures(),
+	}, &t.core.rng)
 	if len(asked) == 0 {
 		t.failed()
 		return
@@ -179,6 +179,7 @@ func (t *thief) seek() {
 		t.gate = t.now + urgeWait
 		t.core.waits.at = min(t.core.waits.at, t.gate)
 	}
+	t.chosen = victims
 	t.survey.Begin(asked, victims.Ordered())
 	t.phase = asking
 	t.at = t.now + askWait
@@ -248,7 +249,8 @@ const stealWait = 100 * time.Millisecond
 // failed ends a try without work: the next try comes after twice the wait.
 func (t *thief) failed() {
 	t.phase = resting
-	wait, last := t.poll.Failed(t.core.cfg.Members.Lenders(t.core.cfg.Self), t.core.cfg.PollMax)
+	t.teller = ""
+	wait, last := t.poll.Failed(t.chosen, t.core.cfg.Members.Lenders(t.core.cfg.Self), t.core.cfg.PollMax)
 	t.at = t.now + t.upTo(wait)
 	t.urge.Failed(t.survey.Asked(), t.core.cfg.Members.Lenders(t.core.cfg.Self))
 	t.gate = 0
@@ -284,11 +286,13 @@ func (t *thief) tick() {
 	}
 }
 
-// onNews wakes a thief that rests.
-func (t *thief) onNews(source filch.NodeName) {
+// onNews wakes a thief that rests. The news comes from a node with work of a job that the
+// source leads; both may be unknown.
+func (t *thief) onNews(from, source filch.NodeName) {
 	if source != "" {
 		t.from = source
 	}
+	t.teller = from
 	if !mutantDeaf {
 		t.poll.Told()
 		t.hurry(t.now)

@@ -37,6 +37,7 @@ type victim struct {
 	newsAt time.Duration
 	calls  policy.Calls
 	gifts  map[filch.NodeName]*xfer // pushed in this turn
+	robber filch.NodeName           // the node that last stole here
 }
 
 func (v *victim) init(c *Core) {
@@ -128,9 +129,7 @@ func (v *victim) urgent(class int32) bool {
 	return due
 }
 
-// offerNews sends news of work to thieves that found nothing here and, if few asked, to
-// as many nodes as a thief asks. The first news goes to more nodes, as no node looks for
-// work in an instance that has had none.
+// offerNews sends news of work here.
 func (v *victim) offerNews() {
 	load, class := v.loadFor(&message.Means{}, nil)
 	if load == 0 {
@@ -144,26 +143,8 @@ func (v *victim) offerNews() {
 		return
 	}
 	v.fresh, v.newsAt = false, v.now+newsAgain
-	var names, unsuited []filch.NodeName
-	for _, name := range v.askers {
-		if v.hasFor(v.core.cfg.Members.Get(name)) {
-			names = append(names, name)
-		} else {
-			unsuited = append(unsuited, name)
-		}
-	}
-	v.askers = unsuited
-	n := v.core.cfg.Members.Others(v.core.cfg.Self)
-	least := filch.Root(n + 1)
-	if !v.heard || due {
-		least = max(least, tellAll)
-	}
+	names := v.askers.Tell(v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, First: !v.heard, Urgent: due, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
 	v.heard = true
-	if len(names) < least && n > 0 {
-		names = append(names, v.core.cfg.Members.Draw(v.core.cfg.Self, min(least, n), &v.core.rng, func(m *filch.Member) bool {
-			return m.Standing == filch.Up && !slices.Contains(names, m.Name) && v.hasFor(m)
-		})...)
-	}
 	for _, name := range names {
 		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.source()})
 	}
@@ -200,6 +181,7 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 		return
 	}
 	v.asks[from] = lastAsk{m.Ask, v.openXfer(x)}
+	v.robber = from
 	v.send(from, x.offer)
 }
 

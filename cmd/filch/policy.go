@@ -23,7 +23,8 @@ func policyCommand(g *cli.Global) *cobra.Command {
 the policy of the whole instance while tasks run: queued tasks are placed again. The
 policy decides when a task of a workflow goes to the node that has the input of the
 task, and when other nodes may not steal the task from there; with victims=, which
-nodes an idle node asks for tasks: near, random, sequential or dvs. See docs/tasks.md.
+nodes an idle node asks for tasks: near, random, lifeline, leapfrog, sequential, fixed,
+dvs or none. See docs/tasks.md.
 * marks the node that answered.`,
 		Example: `  filch policy
   filch policy mdl

@@ -185,7 +185,7 @@ type DiskHere struct {
 type PolicyInfo struct {
 	Node      filch.NodeName `json:"name"`
 	Policy    string         `json:"policy"`    // mlb, mdl, rlds, flds or adage
-	Victims   string         `json:"victims"`   // near, random, sequential or dvs
+	Victims   string         `json:"victims"`   // how thieves choose: policy.Victims
 	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; otherwise 0
 	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; otherwise 0
 	Queues    QueueInfo      `json:"queues"`

@@ -10,6 +10,54 @@ import (
 // first.
 type Askers []filch.NodeName
 
+// TellAll bounds the instances in which all nodes hear of the first work of a node, and
+// each node with work tells a new node.
+const TellAll = 16
+
+// News is work at a node, for other nodes to hear of.
+type News struct {
+	Self    filch.NodeName
+	First   bool // of the node
+	Urgent  bool // of a better class than work elsewhere
+	Victims Victims
+	Fits    func(*filch.Member) bool // there is work for the node
+}
+
+// Tell names the nodes to tell of news, and forgets the thieves among these. Thieves that
+// found nothing here hear first and, if few asked, as many drawn nodes as a thief asks. The
+// first news goes to more nodes, as no node looks for work in an instance that has had
+// none; with lifelines, the first news goes over the lifelines alone.
+func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName) {
+	var unsuited Askers
+	for _, name := range *a {
+		if p := m.Get(name); p != nil && w.Fits(p) {
+			names = append(names, name)
+		} else {
+			unsuited = append(unsuited, name)
+		}
+	}
+	*a = unsuited
+	n := m.Others(w.Self)
+	least := filch.Root(n + 1)
+	switch {
+	case w.Urgent || w.First && w.Victims != Lifeline:
+		least = max(least, TellAll)
+	case w.Victims == Lifeline:
+		least = 0
+	}
+	for _, name := range m.fed(w) {
+		if !slices.Contains(names, name) && w.Fits(m.Get(name)) {
+			names = append(names, name)
+		}
+	}
+	if len(names) < least && n > 0 {
+		names = append(names, m.Draw(w.Self, min(least, n), r, func(p *filch.Member) bool {
+			return p.Standing == filch.Up && !slices.Contains(names, p.Name) && w.Fits(p)
+		})...)
+	}
+	return names
+}
+
 // askersMax bounds the nodes that receive news of work.
 const askersMax = 64
 

@@ -19,5 +19,7 @@ const (
 	mutantFertile     = false
 	mutantBlindGap    = false
 	mutantAnyNode     = false
+	mutantRestless    = false
+	mutantUnfed       = false
 	mutantHomely      = false
 )

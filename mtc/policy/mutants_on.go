@@ -20,6 +20,8 @@ var (
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
 	mutantHomely      bool // no node takes tasks of a better class while it has its own
 	mutantBlindGap    bool // any task may run in the slots held for a gang
+	mutantRestless    bool // thieves with lifelines go on to ask
+	mutantUnfed       bool // the first work is told to no node with a lifeline
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -41,6 +43,8 @@ func Plant(name string) bool {
 		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,
 		"fertile":      &mutantFertile,
+		"restless":     &mutantRestless,
+		"unfed":        &mutantUnfed,
 		"homely":       &mutantHomely,
 		"blind-gap":    &mutantBlindGap,
 	} {

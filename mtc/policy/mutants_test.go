@@ -25,5 +25,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"orderless", "TestOrderedSurvey"},
 		{"own-source", "TestMeshOfLiveNodes"},
 		{"same-victims", "TestVictimsAreDrawnAnew"},
+		{"restless", "TestLifelineSpell"},
+		{"unfed", "TestLifelines"},
 	})
 }

@@ -66,11 +66,12 @@ func (p *Poll) enough(n int) int {
 }
 
 // Failed takes in a try without work among n other nodes. Failed returns the wait before
-// the next try; most bounds the doubled wait. The papers' thieves stop at the last wait.
-func (p *Poll) Failed(n int, most time.Duration) (wait time.Duration, last bool) {
+// the next try by the choice v of victims; most bounds the doubled wait. The papers' thieves
+// stop at the last wait.
+func (p *Poll) Failed(v Victims, n int, most time.Duration) (wait time.Duration, last bool) {
 	p.failures++
 	wait = p.wait(most)
-	if p.vain >= p.enough(n) && (!p.told || wait == most) {
+	if v.Silent(p.failures) || p.vain >= p.enough(n) && (!p.told || wait == most) {
 		if p.told {
 			p.told = false
 			p.vain = p.enough(n)

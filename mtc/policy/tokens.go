@@ -40,12 +40,12 @@ const (
 )
 
 // Idle is the number of tokens without a use: none while tokens have to go back because a
-// person lowered the limit.
+// person lowered the limit, nor while the record gives the node fewer than are in use.
 func (t *Tokens) Idle() int32 {
 	if t.Over > 0 {
 		return 0
 	}
-	return t.Held - t.Used
+	return max(t.Held-t.Used, 0)
 }
 
 // Owes reports whether the node has tokens that must go back.

@@ -16,9 +16,13 @@ const (
 	Mesh                 // deterministic: neighbors of a virtual mesh by class (DVS)
 	Hierarchical         // nodes of the own group first, others after a failure
 	Sequential           // the next nodes in the order of names (DVS, 6)
+	Leapfrog             // the node that last stole here, then drawn nodes (WOOL; DVS, 1)
+	Lifeline             // 4 drawn nodes, then the lifelines of a cyclic hypercube, then silence (GLB)
+	Fixed                // the same sqrt(N) nodes each time (MATRIX v1, 3.6: static neighbors)
+	NoStealing           // none: tasks run where they are placed
 )
 
-var victimsNames = [...]string{"", "random", "dvs", "near", "sequential"}
+var victimsNames = [...]string{"", "random", "dvs", "near", "sequential", "leapfrog", "lifeline", "fixed", "none"}
 
 func (v Victims) String() string { return victimsNames[v] }
 
@@ -29,17 +33,25 @@ func parseVictims(name string) (Victims, error) {
 			return Victims(v), nil
 		}
 	}
-	return 0, filch.Errorf(filch.Invalid, "%q is no choice of victims", name).WithHint("the choices are near, random, sequential and dvs")
+	return 0, filch.Errorf(filch.Invalid, "%q is no choice of victims", name).WithHint("the choices are near, random, lifeline, leapfrog, sequential, fixed, dvs and none")
 }
 
 // Ordered reports whether a thief takes the first of the asked nodes that has work; else a
 // thief takes the most loaded.
 func (v Victims) Ordered() bool { return v == Mesh && !mutantOrderless }
 
+// Silent reports whether a thief is silent until news comes, once so many tries failed in a
+// row.
+func (v Victims) Silent(failures int) bool {
+	return v == Lifeline && failures >= lifelineTries && !mutantRestless
+}
+
 // Search is a thief's search for victims.
 type Search struct {
 	Self     filch.NodeName
 	Source   filch.NodeName // the node where the work began: the leader of a job; "": not known
+	Thief    filch.NodeName // the node that last stole tasks of self; "": none did
+	Teller   filch.NodeName // the node that last sent news of work; "": none did
 	Width    int            // the most nodes to ask
 	Failures int            // in a row so far
 }
@@ -62,8 +74,30 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 		}
 	case Sequential:
 		return m.after(s.Self, s.Width, s.Failures)
+	case Fixed:
+		return m.after(s.Self, s.Width, 0)
+	case Leapfrog:
+		if p := m.Get(s.Thief); p != nil && lends(p) && s.Failures == 0 {
+			return []filch.NodeName{s.Thief}
+		}
+	case Lifeline:
+		if s.Failures > 0 {
+			return m.lifelines(s.Self, false)
+		}
+		return m.told(s, lifelineDraws, r)
+	case NoStealing:
+		return nil
 	}
 	return m.Draw(s.Self, s.Width, r, lends)
+}
+
+// told names k nodes: the node that sent news, and drawn nodes.
+func (m *Members) told(s Search, k int, r *filch.Rand) []filch.NodeName {
+	p := m.Get(s.Teller)
+	if p == nil || !lends(p) || s.Teller == s.Self {
+		return m.Draw(s.Self, k, r, lends)
+	}
+	return append([]filch.NodeName{s.Teller}, m.Draw(s.Self, k-1, r, func(p *filch.Member) bool { return lends(p) && p.Name != s.Teller })...)
 }
 
 // after names the next k nodes behind self in the order of names; after each failure, the k

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/filch-hpc/filch"
@@ -150,3 +151,140 @@ func TestSequentialVictims(t *testing.T) {
 }
 
 func numbered(i int) filch.NodeName { return filch.NodeName(fmt.Sprint("n", i+1)) }
+
+// TestLifelines: a cyclic hypercube of base 4 (GLB): by an independent count in digits, each
+// node has at most one edge a digit, to a place that differs in this digit alone, and news
+// reaches all nodes over reverse edges in at most three steps a digit.
+func TestLifelines(t *testing.T) {
+	for _, n := range []int{1, 2, 4, 5, 17, 64, 100, 1024} {
+		m := NewMembers()
+		for i := range n {
+			m.Set(filch.Member{Name: filch.NodeName(fmt.Sprintf("n%04d", i)), Incarnation: 1})
+		}
+		digits := 0
+		for p := 1; p < n; p *= 4 {
+			digits++
+		}
+		name := func(i int) filch.NodeName { return filch.NodeName(fmt.Sprintf("n%04d", i)) }
+		fed := make([][]int, n)
+		for i := range n {
+			list := m.Choose(Lifeline, Search{Self: name(i), Width: 9, Failures: 1}, new(filch.Rand))
+			if len(list) > digits {
+				t.Errorf("%d nodes: %d has %d lifelines, want at most %d", n, i, len(list), digits)
+			}
+			for _, v := range list {
+				var to int
+				if _, err := fmt.Sscanf(string(v), "n%d", &to); err != nil || to == i {
+					t.Fatalf("%d nodes: %d has a lifeline to %q: %v", n, i, v, err)
+				}
+				if d := differ(i, to); d != 1 {
+					t.Errorf("%d nodes: the lifeline of %d to %d differs in %d digits", n, i, to, d)
+				}
+				fed[to] = append(fed[to], i)
+			}
+		}
+		told, now, steps := map[int]bool{0: true}, []int{0}, 0
+		for ; len(now) > 0; steps++ {
+			var next []int
+			for _, i := range now {
+				for _, k := range fed[i] {
+					if !told[k] {
+						told[k], next = true, append(next, k)
+					}
+				}
+			}
+			now = next
+		}
+		if len(told) != n || steps-1 > 3*digits {
+			t.Errorf("%d nodes: news reaches %d over lifelines, in %d steps", n, len(told), steps-1)
+		}
+		if n == 1 || n == 4 || n == 64 || n == 1024 { // whole cubes: the reverse edges are the edges
+			for i := range n {
+				list := m.fed(News{Self: name(i), First: true, Victims: Lifeline})
+				for _, v := range list {
+					if k, _ := strconv.Atoi(string(v[1:])); !slices.Contains(fed[i], k) {
+						t.Errorf("%d nodes: %d tells %s, which has no lifeline to it", n, i, v)
+					}
+				}
+				if len(list) != digits {
+					t.Errorf("%d nodes: %d tells %v first, want %d nodes", n, i, list, digits)
+				}
+			}
+		}
+	}
+}
+
+// differ is the number of digits of base 4 in which two places differ.
+func differ(a, b int) (n int) {
+	for ; a > 0 || b > 0; a, b = a/4, b/4 {
+		if a%4 != b%4 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLifelineSpell: a node without work asks the node that sent news and three drawn nodes,
+// then its lifelines, and then is silent until the rest is over.
+func TestLifelineSpell(t *testing.T) {
+	m := NewMembers()
+	for i := range 256 {
+		m.Set(filch.Member{Name: numbered(i), Incarnation: 1})
+	}
+	var r filch.Rand
+	first := m.Choose(Lifeline, Search{Self: "n1", Teller: "n9", Width: 16}, &r)
+	rest := m.Choose(Lifeline, Search{Self: "n1", Teller: "n9", Width: 16, Failures: 1}, &r)
+	if len(first) != 4 || first[0] != "n9" || slices.Contains(first[1:], "n9") || len(rest) != 4 {
+		t.Errorf("n1 asks %v, then %v; want n9 and three more, then 4 lifelines", first, rest)
+	}
+	var p Poll
+	p.Told()
+	p.Asked(len(first))
+	if wait, _ := p.Failed(Lifeline, 255, PollMax); wait > PollMax {
+		t.Errorf("after the drawn nodes the thief waits %v before it asks its lifelines", wait)
+	}
+	p.Asked(len(rest))
+	if wait, _ := p.Failed(Lifeline, 255, PollMax); wait != PollRest {
+		t.Errorf("after its lifelines the thief waits %v, want %v", wait, PollRest)
+	}
+}
+
+// TestLeapfrog: a thief asks the node that last stole from it; when that node has no work
+// either, or is gone, drawn nodes.
+func TestLeapfrog(t *testing.T) {
+	m := NewMembers()
+	for i := range 20 {
+		m.Set(filch.Member{Name: numbered(i), Incarnation: 1})
+	}
+	var r filch.Rand
+	ask := func(failures int) []filch.NodeName {
+		return m.Choose(Leapfrog, Search{Self: "n1", Thief: "n7", Width: 5, Failures: failures}, &r)
+	}
+	if got := ask(0); !slices.Equal(got, []filch.NodeName{"n7"}) {
+		t.Errorf("n1 asks %v, want the thief n7", got)
+	}
+	if got := ask(1); len(got) != 5 {
+		t.Errorf("after a failure n1 asks %v, want 5 nodes", got)
+	}
+	m.Set(filch.Member{Name: "n7", Incarnation: 1, Standing: filch.Dead})
+	if got := ask(0); len(got) != 5 || slices.Contains(got, "n7") {
+		t.Errorf("after the death of n7 n1 asks %v, want 5 other nodes", got)
+	}
+}
+
+// TestFixedVictims: the same nodes after each failure; with no stealing, none.
+func TestFixedVictims(t *testing.T) {
+	m := NewMembers()
+	for _, n := range []filch.NodeName{"c", "a", "e", "b", "d"} {
+		m.Set(filch.Member{Name: n, Incarnation: 1})
+	}
+	for failures := range 3 {
+		s := Search{Self: "d", Width: 2, Failures: failures}
+		if got := m.Choose(Fixed, s, new(filch.Rand)); !slices.Equal(got, []filch.NodeName{"e", "a"}) {
+			t.Errorf("after %d failures d asks %v, want e and a", failures, got)
+		}
+		if got := m.Choose(NoStealing, s, new(filch.Rand)); len(got) != 0 {
+			t.Errorf("a node that does not steal asks %v", got)
+		}
+	}
+}

@@ -19,11 +19,14 @@ const (
 )
 
 // urgent plans a long bag of the usual class at each host and, later, one of a better class
-// at one host. There are no faults then.
+// at one host. There are no faults then, and nothing is lost: a lost offer holds half of a
+// queue for as long as its victim waits for an answer, longer than behindFor.
 func (w *World) urgent(d *engine.Dice) bool {
 	if !d.Chance(0.15) {
 		return false
 	}
+	w.Net.Heal()
+	w.opt.Store.Lost, w.opt.Store.Silent = 0, 0
 	mean := d.Between(20*time.Millisecond, 60*time.Millisecond)
 	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/2, 2*mean) }
 	each := func(id int, class int32, tasks time.Duration) submit.Job {

@@ -169,7 +169,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		Seed: seed, Events: 1_000_000, Hosts: 3 + d.N(5), Slots: int32(1 + d.N(4)), Check: check, Trace: trace,
 		Links:   engine.Links{LatencyMin: 20 * time.Microsecond, LatencyMax: time.Millisecond},
 		Policy:  policy.Policy{Kind: policy.Kind(d.N(4)), Threshold: 1 << 20, LocalTime: 200 * time.Millisecond},
-		Victims: policy.Random + policy.Victims(d.N(4)),
+		Victims: policy.Random + policy.Victims(d.N(7)), // all choices that steal
 		Store:   Trouble{Timeout: 50 * time.Millisecond, SlowTail: 100 * time.Millisecond},
 	}
 	if engine.NewDice(seed, 15).Chance(0.3) {

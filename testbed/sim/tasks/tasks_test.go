@@ -92,7 +92,7 @@ func TestEfficiency(t *testing.T) {
 		hosts   int
 		perSlot int32
 		victims policy.Victims
-	}{{64, 100, policy.Random}, {64, 100, policy.Mesh}, {64, 100, policy.Hierarchical}, {1024, 20, policy.Random}} {
+	}{{64, 100, policy.Random}, {64, 100, policy.Mesh}, {64, 100, policy.Hierarchical}, {64, 100, policy.Leapfrog}, {64, 100, policy.Lifeline}, {1024, 20, policy.Random}, {1024, 20, policy.Lifeline}} {
 		if testing.Short() && c.hosts > 64 {
 			continue
 		}
