@@ -99,12 +99,11 @@ func (c *Core) finish(j *job) {
 func (c *Core) void(j *job, s filch.State) {
 	if s == 0 || j.rec == nil {
 		c.know(j)
-		j.void = s
+		j.void = max(j.void, s)
 		return
 	}
-	if j.void != s {
-		j.void = s
-		if s == filch.Cancelled {
+	if j.void < s { // news that the rest is skipped may come after a cancel
+		if j.void = s; s == filch.Cancelled {
 			c.exec.stop(j, func(int32) bool { return true })
 		}
 	}
@@ -115,7 +114,7 @@ func (c *Core) void(j *job, s filch.State) {
 	singles := q.Singles()
 	q.Drop()
 	for _, it := range singles {
-		c.record(j, it, record.Task{State: s})
+		c.record(j, it, record.Task{State: j.void})
 	}
 	c.idle(j)
 }

@@ -31,4 +31,5 @@ const (
 	mutantRecallTries = false
 	mutantFillOnce    = false
 	mutantCancelLate  = false
+	mutantSparesRest  = false
 )

@@ -40,6 +40,7 @@ var (
 	mutantRecallTries bool // a task that was stopped for a gang counts as failed
 	mutantFillOnce    bool // a task with Once runs in slots held for a gang
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
+	mutantSparesRest  bool // a cancelled task runs on where the rest of its job is skipped
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -57,7 +58,7 @@ func Plant(name string) bool {
 		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
-		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate,
+		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate, "spares-rest": &mutantSparesRest,
 		"no-rest":      &mutantNoRest,
 		"gang-early":   &mutantGangEarly,
 		"recall-tries": &mutantRecallTries, "fill-once": &mutantFillOnce,

@@ -42,6 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"told-once", "TestEndRecordedAfterItsNodeDied"},
 		{"mute-orders", "TestLostOrderComesBack"},
 		{"cancel-late", "TestCancelOfWaitingTasks"},
+		{"spares-rest", "TestCancelOfStoppedWorkflow"},
 		{"recall-tries", "TestRecalledTaskIsNotCounted"},
 		{"takes-all", "TestTasksOfOneJobRunOnNodesOfTheirKind"},
 		{"one-room", "TestTasksTakeTheirOwnRoom"},

@@ -96,7 +96,7 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 	if before != nil && before.Held && !j.rec.Held {
 		o.core.victim.fresh = true
 	}
-	if j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
+	if j.void == filch.Cancelled || mutantSparesRest && j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
 		return
 	}
 	o.core.exec.stop(j, func(i int32) bool { return j.cancelled(i) && (before == nil || !before.Cancelled(i)) })

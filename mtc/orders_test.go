@@ -317,3 +317,62 @@ func TestCancelOfWorkflowTasks(t *testing.T) {
 		})
 	}
 }
+
+// TestCancelOfStoppedWorkflow cancels what still runs of a graph of which a task failed: the
+// rest is skipped already, and the graph would wait for the end of its long task.
+func TestCancelOfStoppedWorkflow(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel func(r *rig)
+		state  filch.State
+	}{
+		{"task", func(r *rig) { r.order(1, 1, cancels(record.Pick{From: 0, Count: 3})) }, filch.Failed},
+		{"job", func(r *rig) {
+			d := r.nodes[1]
+			d.Cancel(r.now, 1, "enough", &d.out)
+			r.act(d)
+		}, filch.Cancelled},
+	} {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, leader dies %v", c.name, dies), func(t *testing.T) {
+				r := newRig(t, 3, 1, policy.Policy{})
+				r.length = func(s Start) time.Duration {
+					if s.Index == 1 {
+						return time.Second
+					}
+					return time.Hour
+				}
+				r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
+				r.submit(0, submit.Job{Job: 1, Spec: record.Spec{OnFail: record.FailStop}, Nodes: workflow(nil, nil, []int32{0}, nil)})
+				r.idle(5 * time.Second)
+				if j := r.job(1); j.Void != filch.Skipped || r.task(1, 1).State != filch.Failed || r.runningAll() != 2 {
+					t.Fatalf("%+v, %d tasks run", j, r.runningAll())
+				}
+				if dies {
+					r.kill(0, time.Second)
+					r.idle(2 * time.Second)
+				}
+				c.cancel(r)
+				r.idle(2 * time.Second)
+				if n := r.runningAll(); c.name == "task" && n > 1 || c.name == "job" && n > 0 {
+					t.Errorf("%d tasks run two seconds after the cancel", n)
+				}
+				if got := r.task(1, 0).State; !dies && got != filch.Cancelled {
+					t.Errorf("the task that ran is %v", got)
+				}
+				if c.name == "task" {
+					r.order(2, 1, cancels(record.Pick{From: 3, Count: 1}))
+				}
+				j := r.run(1, time.Minute)
+				if got := j.Tally(); j.State() != c.state || got.Failed != 1 || got.Sum() != 4 || !dies && got.Cancelled != 2 {
+					t.Errorf("the job is %v, %+v", j.State(), got)
+				}
+				for i, list := range r.ends(1) {
+					if len(list) != 1 {
+						t.Errorf("task %d has the ends %v", i, list)
+					}
+				}
+			})
+		}
+	}
+}

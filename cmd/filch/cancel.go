@@ -26,6 +26,7 @@ import (
 type Cancelled struct {
 	ID    filch.JobID `json:"id"`
 	Tasks string      `json:"tasks,omitempty"` // like 5,7-9; absent: all of the job
+	Ended string      `json:"ended,omitempty"` // the tasks among them that had ended already
 	Told  bool        `json:"told"`
 	Error string      `json:"error,omitempty"`
 }
@@ -41,6 +42,7 @@ type cancelFlags struct {
 	reason string
 	yes    bool
 	asJSON bool
+	chosen bool // the jobs, among all
 }
 
 func cancelCommand(g *cli.Global) *cobra.Command {
@@ -113,6 +115,7 @@ func (f *cancelFlags) run(g *cli.Global, args []string) error {
 			return err
 		}
 		defer c.Close()
+		f.chosen = true
 		jobs, err := f.choose(c)
 		if err != nil || len(jobs) == 0 {
 			return err
@@ -176,30 +179,40 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 	failed, list := false, []Cancelled{}
 	absent, over := refusals{text: "there are no jobs %s"}, refusals{text: "jobs %s have ended already"}
 	for _, j := range jobs {
-		said := Cancelled{ID: j.Job, Tasks: taskRuns(j.Tasks)}
+		if len(j.Tasks) > 0 {
+			said := f.endTasks(c, &j)
+			failed, list = failed || said.Error != "", append(list, said)
+			continue
+		}
+		said := Cancelled{ID: j.Job}
 		var err error
 		if sig != 0 {
 			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbSignal, j.Job.String(), strconv.Itoa(int(sig)))
 		} else {
-			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(j, f.reason)...)
+			err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(&j, f.reason)...)
 		}
 		if said.Told = err == nil; err != nil {
-			failed, said.Error = true, err.Error()
-			switch {
-			case len(j.Tasks) > 0:
-				ui.Complain(err)
+			said.Error = err.Error()
+			switch ended := strings.HasPrefix(err.Error(), fmt.Sprintf("job %d has ended already", j.Job)); {
 			case ui.KindOf(err) == filch.NotFound:
+				failed = true
 				absent.add(j.Job, err)
-			case strings.HasPrefix(err.Error(), fmt.Sprintf("job %d has ended already", j.Job)):
+			case ended: // a job that was chosen by its state has the end that the user wants
+				failed = failed || !f.chosen
 				over.add(j.Job, err)
 			default:
+				failed = true
 				ui.Complain(err)
 			}
 		}
 		list = append(list, said)
 	}
 	absent.print()
-	over.print()
+	if f.chosen && over.first != nil {
+		ui.Say(fmt.Sprintf("ended meanwhile: %s %s", map[bool]string{true: "job", false: "jobs"}[over.single()], cli.RunsText(over.runs)))
+	} else {
+		over.print()
+	}
 	if f.asJSON {
 		if err := ui.PrintJSON(list); err != nil {
 			return err
@@ -209,6 +222,28 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 		return ui.Exit(1)
 	}
 	return nil
+}
+
+// endTasks cancels single tasks of a job, and reports the tasks that had ended already.
+func (f *cancelFlags) endTasks(c *client.Client, j *cli.JobTasks) Cancelled {
+	said := Cancelled{ID: j.Job, Tasks: cli.RunsText(j.Tasks)}
+	ended, err := tasklist.FindEnded(c, j)
+	if err != nil || !ended.All { // the launcher says what is wrong with the list
+		err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(j, f.reason)...)
+		if said.Told = err == nil; ui.KindOf(err) == filch.Busy { // the rest has ended meanwhile
+			if now, bad := tasklist.FindEnded(c, j); bad == nil && now.All {
+				ended = now
+			}
+		}
+	}
+	if ended != nil && len(ended.Runs) > 0 && (said.Told || ended.All) {
+		said.Ended, err = cli.RunsText(ended.Runs), ended.Err()
+	}
+	if err != nil {
+		said.Error = err.Error()
+		ui.Complain(err)
+	}
+	return said
 }
 
 // refusals are jobs that were refused for the same reason: a range of many jobs has one line.
@@ -229,15 +264,17 @@ func (r *refusals) add(id filch.JobID, err error) {
 	r.runs = append(r.runs, [2]int32{int32(id), int32(id)})
 }
 
+func (r *refusals) single() bool { return len(r.runs) == 1 && r.runs[0][0] == r.runs[0][1] }
+
 // print prints the refusal of one job as the launcher said it.
 func (r *refusals) print() {
 	var told *filch.Error
 	switch {
 	case r.first == nil:
-	case len(r.runs) == 1 && r.runs[0][0] == r.runs[0][1]:
+	case r.single():
 		ui.Complain(r.first)
 	default:
-		e := filch.Errorf(ui.KindOf(r.first), r.text, taskRuns(r.runs))
+		e := filch.Errorf(ui.KindOf(r.first), r.text, cli.RunsText(r.runs))
 		if errors.As(r.first, &told) {
 			e.Hint = told.Hint
 		}
@@ -246,24 +283,11 @@ func (r *refusals) print() {
 }
 
 // cancelArgs are the arguments of the query that cancels a job or its tasks.
-func cancelArgs(j cli.JobTasks, reason string) []string {
+func cancelArgs(j *cli.JobTasks, reason string) []string {
 	args := []string{j.Job.String(), strconv.Itoa(int(ui.SIGTERM)), reason}
 	if len(j.Tasks) > 0 {
 		runs, _ := json.Marshal(j.Tasks) // numbers
 		args = append(args, string(runs))
 	}
 	return args
-}
-
-// taskRuns are runs of tasks, as a user writes them.
-func taskRuns(runs [][2]int32) string {
-	var parts []string
-	for _, r := range runs {
-		if r[0] == r[1] {
-			parts = append(parts, strconv.Itoa(int(r[0])))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", r[0], r[1]))
-		}
-	}
-	return strings.Join(parts, ",")
 }

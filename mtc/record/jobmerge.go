@@ -54,7 +54,7 @@ func (j *Job) apply(p *JobOp) Verdict {
 	case JobClose:
 		j.Closed, j.Partial = true, j.Partial && j.Void != 0
 	case JobVoid, JobVoidWhy:
-		if j.Void == 0 && !j.Finished() {
+		if j.Void < p.Void && !j.Finished() { // a cancel also ends what runs of a job whose rest is skipped
 			j.Void, j.Closed = p.Void, true
 			if p.Reason != "" {
 				j.Reason = p.Reason
@@ -104,5 +104,5 @@ func (j *Job) grow(a Addition, lines bool) Verdict {
 // Behind reports whether j is older than k, the last known record.
 func (j *Job) Behind(k *Job) bool {
 	return k != nil && (j.Hop < k.Hop || j.Tally().Sum() < k.Tally().Sum() || j.Total < k.Total ||
-		k.Closed && !j.Closed || k.Void != 0 && j.Void == 0 || j.Orders.Serial < k.Orders.Serial)
+		k.Closed && !j.Closed || j.Void < k.Void || j.Orders.Serial < k.Orders.Serial)
 }

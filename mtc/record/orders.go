@@ -2,6 +2,8 @@ package record
 
 import (
 	"slices"
+
+	"github.com/filch-hpc/filch"
 )
 
 // Orders are what people ordered about a job while the job lives: single tasks are
@@ -141,10 +143,12 @@ func (c *Codec) picks(list *[]Pick) {
 func (j *Job) order(p *JobOp) Verdict {
 	o := &j.Orders
 	switch {
-	case j.Finished() || j.Void != 0:
+	case j.Finished() || j.Void == filch.Cancelled:
 		return VerdictEnded
-	case len(p.Cancels) > 0:
+	case len(p.Cancels) > 0: // also while the rest of the job is skipped: some tasks run
 		return j.cancel(p)
+	case j.Void != 0:
+		return VerdictEnded
 	case o.Held == p.Held:
 		return VerdictDone
 	case o.Serial != p.Serial:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -160,4 +161,17 @@ func OneJob(word string, last func() (filch.JobID, error)) (filch.JobID, error) 
 // TooMany refuses a word that names more than one job.
 func TooMany(word string, jobs int) error {
 	return ui.Misused(filch.Errorf(filch.Invalid, "%s names %d jobs, and this command takes one", strconv.Quote(word), jobs))
+}
+
+// RunsText is the text of runs of tasks, as a user writes them: 5,7-9.
+func RunsText(runs [][2]int32) string {
+	var parts []string
+	for _, r := range runs {
+		if r[0] == r[1] {
+			parts = append(parts, strconv.Itoa(int(r[0])))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", r[0], r[1]))
+		}
+	}
+	return strings.Join(parts, ",")
 }

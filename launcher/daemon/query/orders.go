@@ -143,7 +143,10 @@ func (od ordering) holdRun(job filch.JobID, by string) (any, error) {
 // order that another person's order overtook is given again.
 func (od ordering) order(job filch.JobID, j *records.TaskJob, o record.Orders, done func(*record.Job) bool) (any, error) {
 	for deadline, given := time.Now().Add(recordWait), uint32(0); !done(j.Record); {
-		if j.Record.Void != 0 {
+		if j.Record.Void == filch.Cancelled && len(o.Cancels) > 0 {
+			break // with all other tasks
+		}
+		if j.Record.Void != 0 && len(o.Cancels) == 0 {
 			return nil, filch.Errorf(filch.Busy, "job %d is ending: the rest of its tasks is %s", job, j.Record.Void)
 		}
 		if given == 0 || given <= j.Record.Serial {

@@ -101,6 +101,7 @@ var Faults = []Fault{
 	{"count-maybe", "mtc/record", "tasks", Tasks, 60, ""},
 	{"drain-keeps", "mtc", "tasks", Tasks, 60, ""},
 	{"cancel-late", "mtc", "tasks", Tasks, 100, ""},
+	{"spares-rest", "mtc", "tasks", Tasks, 200, ""},
 	{"takes-all", "mtc", "tasks", Tasks, 100, ""},
 	{"one-room", "mtc", "tasks", Tasks, 100, ""},
 	{"steal-pops", "mtc", "tasks", Tasks, 60, ""},

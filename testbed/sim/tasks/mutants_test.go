@@ -12,7 +12,7 @@ import (
 )
 
 // says is what a checker must say of a fault, where not any rule will do.
-var says = map[string]string{"drain-keeps": "is not finished", "cancel-late": "after it was cancelled"}
+var says = map[string]string{"drain-keeps": "is not finished", "cancel-late": "after it was cancelled", "spares-rest": "ran on"}
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the
 // core are off: the checkers outside must see it alone.

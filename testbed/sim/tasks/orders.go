@@ -20,6 +20,7 @@ const (
 type orders struct {
 	heldAt      time.Duration // 0: not held
 	cancelledAt []time.Duration
+	voidAt      time.Duration // of the cancel of the whole job; 0: none
 }
 
 // orders plans that single tasks are cancelled, and that jobs are held and
@@ -83,6 +84,9 @@ func (t *truth) ordered(id filch.JobID, j *job, rec *record.Job) {
 	case !rec.Held:
 		o.heldAt = 0
 	}
+	if rec.Void == filch.Cancelled && o.voidAt == 0 {
+		o.voidAt = t.w.Now()
+	}
 	for _, p := range rec.Cancels {
 		for i := p.From; i < p.From+p.Count; i++ {
 			for int(i) >= len(o.cancelledAt) {
@@ -108,10 +112,15 @@ func covers(a, b *record.Job) bool {
 	return true
 }
 
+// excused reports whether a host may not have heard of an order yet: because of a fault.
+func (w *World) excused(h *host) bool {
+	return h.Paused() || h.cut || h.seen.dead || w.shaken > 0 && w.Now()-w.shakenAt < calmAfter
+}
+
 // obeyed checks that a host does not start what an order forbids.
 func (t *truth) obeyed(h *host, j *job, s mtc.Start) {
 	w, o := t.w, &j.orders
-	if h.Paused() || h.cut || h.seen.dead || w.shaken > 0 && w.Now()-w.shakenAt < calmAfter {
+	if w.excused(h) {
 		return
 	}
 	if o.heldAt > 0 && w.Now()-o.heldAt > obeysWithin {

@@ -188,6 +188,7 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 		faults = w.faults(d)
 		w.drains(engine.NewDice(seed, 12))
 		w.orders(engine.NewDice(seed, 13))
+		w.lasting(engine.NewDice(seed, 17))
 	}
 	if w.gone = answering(seed); w.gone != nil && faults > 0 {
 		w.At(2500*time.Millisecond, func() { w.rejectOne(w.gone.N(6)) })

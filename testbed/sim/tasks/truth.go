@@ -129,9 +129,10 @@ func (h *host) end(p *process) {
 	}
 	delete(h.running, p.start.Run)
 	e := mtc.End{Run: p.start.Run, State: filch.OK, Bytes: int64(p.start.Index%7) << 20}
-	if j := h.w.truth.jobs[p.start.Job]; p.killed {
+	j := h.w.truth.jobs[p.start.Job]
+	if p.killed {
 		e.State, e.Code = filch.Killed, 143
-	} else if j.fails != nil {
+	} else if h.w.truth.stopped(h, j, p.start); j.fails != nil {
 		if e.Code = j.fails(p.start); e.Code != 0 {
 			e.State = filch.Failed
 		}
