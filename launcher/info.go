@@ -24,6 +24,7 @@ type JobInfo struct {
 	Bad      []RankInfo       `json:"bad,omitempty"`
 	Earlier  []filch.NodeName `json:"earlier_nodes,omitempty"` // of attempts before this one
 	Hop      int32            `json:"hop,omitempty"`           // takeovers by other nodes
+	Spares   []filch.NodeName `json:"spare_nodes,omitempty"`   // held for the ranks of lost nodes
 	Recorded bool             `json:"recorded,omitempty"`      // by record, not by origin
 	Open     bool             `json:"open,omitempty"`          // of tasks: more may be added
 	Tasks    TaskCounts       `json:"tasks"`                   // of a run: the ranks
@@ -150,6 +151,7 @@ type Holder struct {
 	Slots   int32       `json:"slots"`
 	Tasks   int32       `json:"tasks,omitempty"`   // running; 0 of a run
 	Gathers bool        `json:"gathers,omitempty"` // the job does not run yet: it gathers more slots
+	Spare   int32       `json:"spare,omitempty"`   // slots kept for the ranks of nodes that may be lost
 	// Seconds until time limits end all of these tasks, or the run; 0: no limit, or unknown.
 	Left float64 `json:"left,omitempty"`
 	// What the job has of resources with names.
@@ -159,6 +161,7 @@ type Holder struct {
 // Add adds more slots of the same job.
 func (h *Holder) Add(more *Holder) {
 	h.Slots, h.Tasks, h.Gathers = h.Slots+more.Slots, h.Tasks+more.Tasks, h.Gathers || more.Gathers
+	h.Spare += more.Spare
 	h.Named = h.Named.Plus(more.Named)
 	if h.Left > 0 && more.Left > 0 {
 		h.Left = max(h.Left, more.Left)

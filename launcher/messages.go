@@ -239,6 +239,8 @@ type Renewal struct {
 	Round  uint32
 	Lends  bool
 	Starts time.Duration
+	// Of a hold: the ranks whose room is kept for a later attempt, 0 for none; see [slots.Spares].
+	Keep int32
 }
 
 // MaxRenewals bounds the leases in one [Renew].

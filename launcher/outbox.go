@@ -43,6 +43,7 @@ type Launch struct {
 	KillWait time.Duration
 	Detach   bool
 	Timed    bool // the job has a time limit
+	Keep     bool // the room of ended ranks stays with the job: see [slots.Spares]
 	Order    []byte
 	Of       TaskID // the task that is this gang; the zero value of a run
 	Life     uint64 // of a gang: the incarnation of Origin

@@ -68,6 +68,7 @@ type Shape struct {
 	MinNodes int32      // -N min-max; 0 as many as needed
 	MaxNodes int32
 	PerNode  int32 // --ntasks-per-node: the most ranks on a node; 0 no bound
+	Spare    int32 // --spare: nodes held besides, for the ranks of lost nodes
 	NodeGPUs int32 // of each node, for all ranks there; thousandths
 	// Sets PerNode: the least for which the nodes of the job, or of its parent, have
 	// room.

@@ -105,7 +105,7 @@ func (e *execution) lost(j *job, it queue.Item) {
 // mustGather reports whether the first task of a job is a gang that never fits on this
 // node alone.
 func (e *execution) mustGather(j *job) bool {
-	return j.gang.Nodes > 1 || j.gang.Ranks > 1 && e.tooLarge(j)
+	return j.gang.Nodes > 1 || j.gang.Spare > 0 || j.gang.Ranks > 1 && e.tooLarge(j)
 }
 
 // tooLarge reports whether the whole room of this node is too little for the first task

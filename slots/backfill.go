@@ -52,7 +52,7 @@ type Gap struct {
 // words, the word with the higher round counts.
 func (b *Backfill) Permit(now time.Duration, k Key, lease filch.LeaseID, round uint32, on bool, starts time.Duration) {
 	c := b.ledger.find(k, lease)
-	if c == nil || c.state != Held || round < c.lends.round {
+	if c == nil || c.state != Held || c.kept || round < c.lends.round {
 		return
 	}
 	since := c.lends.since

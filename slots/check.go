@@ -52,6 +52,8 @@ func (l *Ledger) checkClaim(c *claim, seen share) {
 		panic(fmt.Sprintf("slots: job %d holds %d ranks in state %d", k.Job, c.held, c.state))
 	case l.claims[k] != c:
 		panic(fmt.Sprintf("slots: job %d holds slots without a claim", k.Job))
+	case c.kept && (c.state != Held || c.queued || c.lends.on || c.held < c.ask.Want):
+		panic(fmt.Sprintf("slots: job %d keeps %d ranks of %d in state %d, or waits for more", k.Job, c.held, c.ask.Want, c.state))
 	case c.queued && c.state > Held:
 		panic(fmt.Sprintf("slots: job %d waits in state %d", k.Job, c.state))
 	}

@@ -93,6 +93,7 @@ type claim struct {
 	since   time.Duration // when the claim came onto the wait list
 	told    bool          // in changed
 	queued  bool          // in wait
+	kept    bool          // a hold that no older ticket takes away: see [Spares]
 	got     time.Duration // when a hold got its first slot
 	ends    time.Duration // of a launched claim, at the latest; 0: not known
 	lends   lending
@@ -104,6 +105,7 @@ type claim struct {
 // Ledger is a node's slots. The zero Ledger is not usable; see [New].
 type Ledger struct {
 	Backfill    Backfill
+	Spares      Spares
 	capacity    Capacity
 	incarnation uint64
 	free        share
@@ -135,7 +137,7 @@ func New(c Capacity, incarnation uint64) *Ledger {
 		free:   share{c.Total(), full(c.Slots), wholeDevices(len(c.GPUs))},
 		claims: make(map[Key]*claim),
 	}
-	l.Backfill.ledger = l
+	l.Backfill.ledger, l.Spares.ledger = l, l
 	return l
 }
 
@@ -293,6 +295,7 @@ func (l *Ledger) Drain(now time.Duration, on bool) {
 		l.pump(now)
 		return
 	}
+	l.Spares.free(now)
 	for _, c := range slices.Clone(l.wait.claims) {
 		l.wait.remove(c)
 		if c.held == 0 {

@@ -27,6 +27,7 @@ type model struct {
 	fills    uint64      // the last task that was let through
 	id       map[*taskModel]uint64
 	called   map[uint64]bool
+	kept     map[filch.JobID]int32 // ranks that no other job may take
 }
 
 type taskModel struct {
@@ -48,12 +49,12 @@ func TestLedgerAgainstModel(t *testing.T) {
 		m := &model{
 			total: rapid.Int32Range(1, 12).Draw(t, "slots"),
 			each:  map[filch.JobID]int32{}, leases: map[filch.JobID]filch.LeaseID{},
-			versions: map[filch.JobID]uint64{}, running: map[filch.JobID]int32{}, id: map[*taskModel]uint64{}, called: map[uint64]bool{}, rounds: map[filch.JobID]uint32{},
+			versions: map[filch.JobID]uint64{}, running: map[filch.JobID]int32{}, id: map[*taskModel]uint64{}, called: map[uint64]bool{}, kept: map[filch.JobID]int32{}, rounds: map[filch.JobID]uint32{},
 		}
 		m.ledger = New(cpus(m.total), 1)
 		t.Repeat(map[string]func(*rapid.T){
 			"ask": m.ask, "lock": m.lock, "run": m.run, "release": m.release,
-			"end": m.end, "stale": m.stale, "tick": m.tick, "take": m.take,
+			"end": m.end, "keep": m.keep, "retain": m.retain, "stale": m.stale, "tick": m.tick, "take": m.take,
 			"task": m.task, "task-end": m.taskEnd, "tasks-wait": m.tasksWait,
 			"permit": m.permit, "fill": m.fill, "task-step": m.taskStep, "task-step-end": m.taskStepEnd, "": m.check,
 		})
@@ -282,6 +283,37 @@ func (m *model) lock(t *rapid.T) {
 	m.changed(t)
 }
 
+// keep has an origin keep a hold.
+func (m *model) keep(t *rapid.T) {
+	job := m.job(t)
+	n := rapid.Int32Range(1, 6).Draw(t, "ranks")
+	k := Key{Job: job, Attempt: 1}
+	s := m.ledger.Status(k)
+	ok := m.ledger.Spares.Keep(m.now, k, m.leases[job], n)
+	if want := s.State == Held && s.Held >= n && s.Lease == m.leases[job]; ok != want {
+		t.Fatalf("keeps %d ranks of %+v: %t, want %t", n, s, ok, want)
+	}
+	if ok && m.kept[job] == 0 {
+		m.kept[job] = n
+	}
+	m.recalled(t)
+	m.changed(t)
+}
+
+// retain ends a launched job whose room stays.
+func (m *model) retain(t *rapid.T) {
+	job := m.job(t)
+	n, runs := m.running[job]
+	if ok := m.ledger.Spares.Retain(m.now, Key{Job: job, Attempt: 1}, m.leases[job]); ok != runs {
+		t.Fatalf("retains the room of job %d: %t, want %t", job, ok, runs)
+	}
+	if runs {
+		m.kept[job] = n / m.each[job]
+		delete(m.running, job)
+	}
+	m.changed(t)
+}
+
 func (m *model) run(t *rapid.T) {
 	job := m.job(t)
 	k := Key{Job: job, Attempt: 1}
@@ -338,6 +370,11 @@ func (m *model) check(t *rapid.T) {
 	for job := range filch.JobID(7) {
 		s := m.ledger.Status(Key{Job: job, Attempt: 1})
 		sum += (s.Held + s.Lent) * m.each[job]
+		if n := m.kept[job]; s.State != Held || s.Lease.Serial == 0 {
+			delete(m.kept, job)
+		} else if n > 0 && (s.Held != n || s.Waiting) {
+			t.Fatalf("job %d: %+v, and %d ranks are kept", job, s, n)
+		}
 		if n, runs := m.running[job]; runs != (s.State >= Locked && s.Held > 0) || runs && n != s.Held*m.each[job] {
 			t.Fatalf("job %d: %+v, want %d slots running", job, s, n)
 		}

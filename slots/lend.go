@@ -14,7 +14,7 @@ func (l *Ledger) Spare(a Ask) int32 {
 		return 0
 	}
 	c := l.claims[a.Key]
-	if c != nil && c.state > Held {
+	if c != nil && (c.state > Held || c.kept) {
 		return 0
 	}
 	return l.fits(c, a)
@@ -67,7 +67,7 @@ func (l *Ledger) Ask(now time.Duration, a Ask, limit int32) Status {
 		l.pump(now)
 		c = nil
 	}
-	if c != nil && (c.state > Held || a.Round <= c.ask.Round) {
+	if c != nil && (c.state > Held || c.kept || a.Round <= c.ask.Round) {
 		c.heard(now)
 		return l.status(c)
 	}
@@ -223,7 +223,7 @@ func (l *Ledger) wound(now time.Duration, c *claim) {
 		return min(fits(l.free.room.Minus(kept), l.capacity.Total(), c, c.ask), fitsGPUs(l.free.gpus, c, c.ask))
 	}
 	for _, h := range l.holds {
-		if h.state == Held && c.ask.Ticket.Older(h.ask.Ticket) {
+		if h.state == Held && !h.kept && c.ask.Ticket.Older(h.ask.Ticket) {
 			young = append(young, h)
 			reach = reach.Plus(h.room)
 			gpus.plus(h.gpus)
@@ -286,7 +286,7 @@ func (l *Ledger) Asker(k Key) filch.NodeName {
 }
 
 // Release gives back a claim not yet launched: the claim under the lease, or with a
-// zero lease any claim asked for up to the round.
+// zero lease any claim asked for up to the round, but none that is kept.
 func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round uint32) bool {
 	c := l.claims[k]
 	if mutantReleaseBySlot && c == nil && len(l.holds) > 0 {
@@ -294,11 +294,11 @@ func (l *Ledger) Release(now time.Duration, k Key, lease filch.LeaseID, round ui
 		lease = c.lease
 		c.state = min(c.state, Held)
 	}
-	if c == nil || c.state > Held || lease.Serial != 0 && c.lease != lease || lease.Serial == 0 && c.ask.Round > round {
+	if c == nil || c.state > Held || lease.Serial != 0 && c.lease != lease || lease.Serial == 0 && (c.kept || c.ask.Round > round) {
 		return false
 	}
-	if mutantLeak && c.held > 0 {
-		c.state, c.ask.Wait = Stuck, false
+	if mutantLeak && c.held > 0 || mutantSpareLeak && c.kept {
+		c.state, c.ask.Wait, c.kept = Stuck, false, false
 		l.wait.remove(c)
 		return true
 	}

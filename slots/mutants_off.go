@@ -7,6 +7,7 @@ const (
 	mutantOversell      = false
 	mutantLeak          = false
 	mutantForgetWound   = false
+	mutantSpareLeak     = false
 	mutantReleaseBySlot = false
 	mutantYoungFirst    = false
 	mutantBlindAdopt    = false

@@ -13,6 +13,7 @@ var (
 	mutantTrustLimits   bool // tasks that should end before the expected start are not recalled, as limits are right
 	mutantNoRecall      bool // tasks in a hold are never recalled: the oldest job waits for their end
 	mutantTasksBlock    bool // a waiting task keeps room from the gang blocking the task
+	mutantSpareLeak     bool // kept room that is given back stays with the job
 	mutantReleaseBySlot bool // a release names a place: a late release hits another job
 )
 
@@ -27,6 +28,7 @@ func Plant(name string) bool {
 	mutantTasksBlock = name == "tasks-block"
 	mutantNoRecall = name == "no-recall"
 	mutantTrustLimits = name == "trust-limits"
+	mutantSpareLeak = name == "spare-leak"
 	return name == "" || mutantOversell || mutantLeak || mutantForgetWound || mutantReleaseBySlot ||
-		mutantYoungFirst || mutantBlindAdopt || mutantTasksBlock || mutantNoRecall || mutantTrustLimits
+		mutantYoungFirst || mutantBlindAdopt || mutantTasksBlock || mutantNoRecall || mutantTrustLimits || mutantSpareLeak
 }

@@ -12,6 +12,9 @@ import (
 // holds fewer ranks, or is under another lease.
 func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32) (Loan, bool) {
 	c := l.find(k, lease)
+	if c == nil {
+		c = l.Spares.move(k, lease)
+	}
 	if c == nil || c.state != Held || c.held < ranks || ranks <= 0 {
 		return Loan{}, false
 	}
@@ -24,7 +27,7 @@ func (l *Ledger) Lock(now time.Duration, k Key, lease filch.LeaseID, ranks int32
 		l.Backfill.shrink(c)
 	}
 	c.launched(now)
-	c.state = Locked
+	c.state, c.kept = Locked, false
 	l.wait.remove(c)
 	if !c.ask.Exclusive {
 		l.strip(c, c.held-ranks)
@@ -218,6 +221,7 @@ type Holder struct {
 	Slots int32
 	Named filch.Amounts
 	State State
+	Kept  bool // for a later attempt: see [Spares]
 }
 
 // job is the job that a person knows as the holder.
@@ -232,7 +236,7 @@ func (a *Ask) job() filch.JobID {
 func (l *Ledger) Holders() (all []Holder) {
 	for _, c := range l.holds {
 		if n := c.room.Slots - c.filled().Slots; n > 0 {
-			all = append(all, Holder{c.ask.job(), n, c.room.Named, c.state})
+			all = append(all, Holder{c.ask.job(), n, c.room.Named, c.state, c.kept})
 		}
 	}
 	return all

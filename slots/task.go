@@ -76,7 +76,7 @@ func (l *Ledger) tasksBlocked() bool {
 	}
 	room := l.Total().Minus(l.tasks.stuck)
 	for _, c := range l.holds {
-		if c.state == Held {
+		if c.state == Held && !c.kept {
 			room = room.Minus(c.room)
 		}
 	}

@@ -235,7 +235,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 			most = max(most, g.cells[i].limit)
 		}
 		nodes := max((g.missing()+most-1)/most, g.need.MinNodes-int32(g.reach))
-		g.circle = max(filch.Root(g.members.Len()), 2*int(nodes), 1)
+		g.circle = max(filch.Root(g.members.Len()), 2*int(nodes+g.need.Spare), 1)
 	} else {
 		g.circle *= 2
 	}
@@ -247,8 +247,8 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 			continue
 		}
 		want := min(c.limit, missing)
-		if g.need.Exclusive {
-			want = c.limit // the whole node is ours: do not pile ranks on others
+		if g.need.Exclusive || g.need.Spare > 0 {
+			want = c.limit // the whole node is ours: do not pile ranks on others; or it may be a spare
 		}
 		g.ask(now, g.reach, want, true, false, out)
 		k--

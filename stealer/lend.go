@@ -96,13 +96,13 @@ func (g *Gather) recall(now time.Duration, out *Moves) {
 	if _, ok := g.Ready(); ok {
 		return
 	}
-	chosen, ok := g.need.Choose(g.offers((*cell).ranks), g.self)
+	nodes, ok := g.need.nodes(g.offers((*cell).ranks), g.self)
 	if !ok {
 		return
 	}
 	g.round++
-	for _, o := range chosen {
-		i := int(g.where[g.members.Find(o.Node)]) - 1
+	for _, name := range nodes {
+		i := int(g.where[g.members.Find(name)]) - 1
 		if c := &g.cells[i]; c.lends {
 			c.lends, c.recalls = false, true
 			g.ask(now, i, c.limit, false, true, out)

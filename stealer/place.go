@@ -35,6 +35,7 @@ type Need struct {
 	MaxNodes   int32      // 0 no bound
 	PerNode    int32      // 0 no bound
 	filch.Nodes
+	Spare     int32 // nodes held besides those with ranks
 	Exclusive bool
 	Layout    Layout
 	Plane     int32

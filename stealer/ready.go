@@ -9,14 +9,16 @@ import (
 // Ready reports whether the grants suffice for the job, and the share of each
 // chosen node.
 func (g *Gather) Ready() ([]Share, bool) {
+	shares, _, ok := g.Placed()
+	return shares, ok
+}
+
+// Placed is Ready, with the spare nodes.
+func (g *Gather) Placed() (shares, spares []Share, ok bool) {
 	if g.sum < int64(g.need.Ranks) {
-		return nil, false
+		return nil, nil, false
 	}
-	chosen, ok := g.need.Choose(g.offers((*cell).launchable), g.self)
-	if !ok {
-		return nil, false
-	}
-	return g.need.Assign(chosen, g.self), true
+	return g.need.Place(g.offers((*cell).launchable), g.self)
 }
 
 // Rest lists the room to give back once the shares were launched: other leases,

@@ -37,7 +37,11 @@ func dryRun(r *spec.Run) int {
 		return ui.Fail(err)
 	}
 	if r.Client.JSON {
-		err = ui.PrintJSON(p.Ranks)
+		all := p.Ranks
+		for _, name := range p.Spares {
+			all = append(all, plan.Rank{Rank: -1, Node: name, Slots: []int32{}, Spare: true})
+		}
+		err = ui.PrintJSON(all)
 	} else {
 		err = printPlan(p)
 	}
@@ -54,6 +58,9 @@ func printPlan(p *plan.Plan) error {
 	}
 	if err := t.Print(); err != nil {
 		return err
+	}
+	if len(p.Spares) > 0 {
+		ui.Printf("spare  %s\n", spec.FormatHosts(p.Spares))
 	}
 	if all := len(p.Ranks); int(p.Now) < all {
 		ui.Printf("note  the run would wait: %d of %s have room now; the places are those on idle nodes\n", p.Now, filch.Plural(all, "rank"))

@@ -259,6 +259,9 @@ func printJob(d tasklist.Job) {
 	if len(j.Nodes) > 0 {
 		field("nodes", spec.FormatHosts(j.Nodes))
 	}
+	if len(j.Spares) > 0 {
+		field("spare nodes", spec.FormatHosts(j.Spares))
+	}
 	field("origin", string(j.Origin))
 	if j.Hop > 0 {
 		field("taken over", filch.Plural(int(j.Hop), "time"))
@@ -436,6 +439,9 @@ func holderLine(e *launcher.Explanation, h *launcher.HolderInfo) string {
 	text += fmt.Sprintf(" holds %s on %s", filch.Plural(int(h.Slots), "slot"), spec.FormatHosts(h.Nodes))
 	if h.Tasks > 0 {
 		text += " with " + filch.Plural(int(h.Tasks), "task")
+	}
+	if h.Spare > 0 {
+		text += fmt.Sprintf(", %d of them spare", h.Spare)
 	}
 	switch {
 	case h.Gathers:

@@ -136,14 +136,18 @@ func gpuCell(n *wire.NodeInfo) string {
 // heldByMax bounds the jobs in a cell.
 const heldByMax = 3
 
-// heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks, and how many slots
-// tasks use until their holder can start.
+// heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks, with :spare
+// where slots are kept for a loss, and how many slots tasks use until their holder can start.
 func heldBy(n *wire.NodeInfo) string {
 	list := slices.Clone(n.Holders)
 	slices.SortStableFunc(list, func(a, b launcher.Holder) int { return cmp.Compare(b.Slots, a.Slots) })
 	var words []string
 	for _, h := range list[:min(len(list), heldByMax)] {
-		words = append(words, fmt.Sprintf("%d:%d", h.Job, h.Slots))
+		word := fmt.Sprintf("%d:%d", h.Job, h.Slots)
+		if h.Spare > 0 {
+			word += ":spare"
+		}
+		words = append(words, word)
 	}
 	if more := len(list) - heldByMax; more > 0 {
 		words = append(words, fmt.Sprintf("+%d", more))

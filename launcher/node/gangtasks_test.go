@@ -20,7 +20,7 @@ func (h *host) gangs(o *launcher.Outbox) {
 			continue
 		}
 		r := launcher.Request{
-			Name: "gang", Shape: launcher.Shape{Ranks: g.Ranks, MinNodes: g.Nodes, PerRank: l.Start.Spec.Each},
+			Name: "gang", Shape: launcher.Shape{Ranks: g.Ranks, MinNodes: g.Nodes, Spare: g.Spare, PerRank: l.Start.Spec.Each},
 			Policy: launcher.Policy{KillOnBad: true, KillWait: sec},
 		}
 		w.After(0, func() {

@@ -50,7 +50,10 @@ func (n *Node) Holders(now time.Duration) []launcher.Holder {
 		}
 		all[i].Slots += h.Slots
 		all[i].Named = all[i].Named.Plus(h.Named)
-		all[i].Gathers = all[i].Gathers && h.State == slots.Held
+		if h.Kept {
+			all[i].Spare += h.Slots
+		}
+		all[i].Gathers = all[i].Gathers && h.State == slots.Held && !h.Kept
 	}
 	slices.SortFunc(all, func(a, b launcher.Holder) int { return cmp.Compare(a.Job, b.Job) })
 	return all

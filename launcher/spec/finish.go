@@ -93,6 +93,12 @@ func (r *Run) finishShape() (warnings []string, err error) {
 		s.PerRank.Slots = 1
 	}
 	s.Labels = s.Labels.And(filch.Constraint(r.Client.GPUKind))
+	if s.Spare > 0 {
+		if r.Request.Policy.NoKill {
+			return nil, invalid("--no-kill goes on without the ranks of a lost node, and --spare starts the job again")
+		}
+		r.Request.Policy.Requeue = true
+	}
 	if named := int32(len(s.Only)); named > 0 {
 		if s.MaxNodes > 0 && named > s.MaxNodes {
 			return nil, invalid("-w names %d nodes, and -N asks for at most %d", named, s.MaxNodes)
@@ -263,6 +269,9 @@ func FormatShape(s launcher.Shape) string {
 	}
 	if s.PerNode > 0 {
 		add("--ntasks-per-node=%d", s.PerNode)
+	}
+	if s.Spare > 0 {
+		add("--spare=%d", s.Spare)
 	}
 	if s.PerRank.MemBytes > 0 {
 		add("--mem-per-cpu=%s", FormatMemory(s.PerRank.MemBytes/int64(max(s.PerRank.Slots, 1))))

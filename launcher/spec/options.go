@@ -154,6 +154,10 @@ var Options = [...]Option{
 		Name: "requeue", Help: "start the job again when a node is lost",
 		set: func(r *Run, _ string) error { r.Request.Policy.Requeue = true; return nil },
 	},
+	{
+		Name: "spare", Arg: "N", Help: "hold N more nodes, on which the job starts again at once when a node is lost; implies --requeue",
+		set: func(r *Run, v string) (err error) { r.Request.Shape.Spare, err = Count(v); return err },
+	},
 	{Name: "immediate", Short: 'I', Arg: "TIME", Optional: "1", Help: "give up when the job has not started after this TIME: 30 or 30s, 10m, M:S", set: setImmediate},
 	{
 		Name: "multi-prog", Help: "read the programs from a file: lines of RANKS PROGRAM ARGUMENTS",

@@ -47,6 +47,7 @@ type Spec struct {
 type Gang struct {
 	Ranks int32
 	Nodes int32 // the least number of nodes; 0 and 1: one node suffices
+	Spare int32 // further nodes, held for the ranks of lost nodes
 }
 
 // Need is what a task takes, and where the task may run.
@@ -390,6 +391,7 @@ const (
 func (g *Gang) fields(c *Codec) {
 	Index(c, &g.Ranks)
 	Index(c, &g.Nodes)
+	Index(c, &g.Spare)
 	c.Require(g.Ranks > 0)
 }
 

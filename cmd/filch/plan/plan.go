@@ -25,13 +25,15 @@ type Rank struct {
 	Node  filch.NodeName `json:"node"`
 	Slots []int32        `json:"slots"`
 	CPUs  string         `json:"cpus"`
+	Spare bool           `json:"spare,omitempty"` // no rank: the node is held for the ranks of a lost node
 }
 
 // Plan is the places of all ranks. Now is how many ranks have room at the moment; with
 // fewer than all, the run would wait, and the plan shows the run on idle nodes.
 type Plan struct {
-	Ranks []Rank
-	Now   int32
+	Ranks  []Rank
+	Spares []filch.NodeName // the nodes of --spare
+	Now    int32
 }
 
 // Make plans a run. The nodes are the answers to [wire.WithProcessors]; the node that
@@ -59,17 +61,20 @@ func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan,
 	}
 	p := &Plan{Now: need.Ranks}
 	now := offers(&need, all, nodes, free)
-	chosen, ok := choose(&need, now, first)
+	shares, spares, ok := choose(&need, now, first)
 	if !ok {
 		p.Now = 0
 		for _, o := range now {
 			p.Now = min(p.Now+o.Ranks, need.Ranks-1)
 		}
-		if chosen, ok = choose(&need, offers(&need, all, nodes, total), first); !ok {
+		if shares, spares, ok = choose(&need, offers(&need, all, nodes, total), first); !ok {
 			return nil, filch.Errorf(filch.NoFit, "cannot plan %s: too few nodes take work", filch.Plural(need.Ranks, "rank")).WithHint("filch nodes lists the nodes")
 		}
 	}
-	for _, share := range need.Assign(chosen, first) {
+	for _, share := range spares {
+		p.Spares = append(p.Spares, share.Node)
+	}
+	for _, share := range shares {
 		i := slices.IndexFunc(nodes, func(n wire.NodeInfo) bool { return n.Node == share.Node })
 		p.place(&need, bind, &nodes[i], share, p.Now < need.Ranks)
 	}
@@ -78,12 +83,12 @@ func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan,
 }
 
 // choose picks the nodes as the origin does: the origin alone if the run fits there.
-func choose(d *stealer.Need, all []stealer.Offer, first filch.NodeName) ([]stealer.Offer, bool) {
+func choose(d *stealer.Need, all []stealer.Offer, first filch.NodeName) (shares, spares []stealer.Share, ok bool) {
 	i := slices.IndexFunc(all, func(o stealer.Offer) bool { return o.Node == first })
-	if i >= 0 && d.MinNodes <= 1 && (d.MaxNodes <= 1 || d.Ranks <= 1) && all[i].Ranks >= d.Ranks {
-		return all[i : i+1], true
+	if i >= 0 && d.MinNodes <= 1 && d.Spare == 0 && (d.MaxNodes <= 1 || d.Ranks <= 1) && all[i].Ranks >= d.Ranks {
+		return d.Assign(all[i:i+1], first), nil, true
 	}
-	return d.Choose(all, first)
+	return d.Place(all, first)
 }
 
 // offers are the ranks for which the nodes have room.

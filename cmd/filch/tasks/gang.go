@@ -15,14 +15,15 @@ import (
 
 // gangFlags make each task a gang: they are options of filch run, with the same meaning.
 type gangFlags struct {
-	ranks, nodes, perNode, layout, mpi, bind string
-	exclusive                                bool
+	ranks, nodes, perNode, spare, layout, mpi, bind string
+	exclusive                                       bool
 }
 
 func (f *gangFlags) declareGang(p *pflag.FlagSet) {
 	p.StringVarP(&f.ranks, "ntasks", "n", "", "each task is a gang of `N` ranks that start together, as those of filch run -n N")
 	p.StringVarP(&f.nodes, "nodes", "N", "", "`MIN[-MAX]` nodes for each gang")
 	p.StringVar(&f.perNode, "ntasks-per-node", "", "at most `N` ranks of a gang on a node")
+	p.StringVar(&f.spare, "spare", "", "hold `N` more nodes for each gang, on which the gang starts again at once when a node is lost")
 	p.StringVarP(&f.layout, "distribution", "m", "", "order of a gang's ranks over its nodes: `WAY` is block, cyclic or plane=SIZE")
 	p.StringVar(&f.mpi, "mpi", "", "how the ranks of a gang wire up: `TYPE` is auto, pmi1, pmi2, pmix or none")
 	p.StringVar(&f.bind, "cpu-bind", "", "bind the ranks of a gang to CPUs: `HOW` is none, rank, threads, cores, sockets, ldoms ...")
@@ -42,6 +43,9 @@ func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
 // noGang is the reason why no task of the job can be a gang.
 func (f *submitFlags) noGang() error {
 	switch {
+	case f.spare != "" && (f.once || f.crashes == 0):
+		return filch.Errorf(filch.Invalid, "--spare %s holds nodes for the next start of a gang that lost a node, and with %s there is none", f.spare, once(f.once)).
+			WithHint("leave one of the two out")
 	case f.worker:
 		return filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and a gang has processes of its own")
 	case f.builtin != "":
@@ -51,6 +55,13 @@ func (f *submitFlags) noGang() error {
 			WithHint("in a workflow file, tasks with ranks have inputs and outputs")
 	}
 	return nil
+}
+
+func once(is bool) string {
+	if is {
+		return "--once"
+	}
+	return "--crash-limit 0"
 }
 
 // gang reads the options of gangs into the spec, as filch run reads them, and returns what
@@ -64,6 +75,7 @@ func (f *submitFlags) gang(around spec.Context, sp *record.Spec) (*launcher.Gang
 		{"ntasks", f.ranks},
 		{"nodes", f.nodes},
 		{"ntasks-per-node", f.perNode},
+		{"spare", f.spare},
 		{"distribution", f.layout},
 		{"mpi", f.mpi},
 		{"cpu-bind", f.bind},

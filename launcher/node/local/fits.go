@@ -40,6 +40,10 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 		return filch.Errorf(filch.NoFit, "cannot run %s of %s: %s room for %d", filch.Plural(d.Ranks, "rank"), RoomText(d), nodesHave(nodes), ranks).
 			WithHint("largest that fits: -n %d", ranks)
 	}
+	if spare, ok := d.Spared(s.Members); d.Spare > 0 && ok && spare < d.Spare {
+		return filch.Errorf(filch.NoFit, "cannot hold %s besides the nodes of %s of %s: %s left", filch.Plural(d.Spare, "spare node"), filch.Plural(d.Ranks, "rank"), RoomText(d), filch.Plural(spare, "such node")+" "+filch.Agree(spare, "is", "are")).
+			WithHint("largest that fits: --spare %d; a spare node has room for as many ranks as any node of the job has", spare)
+	}
 	return nil
 }
 
@@ -78,7 +82,7 @@ func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 func needOfTask(n record.Need) stealer.Need {
 	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1}
 	if g := n.Gang; g.Ranks > 0 {
-		d.Ranks, d.MinNodes = g.Ranks, max(g.Nodes, 1)
+		d.Ranks, d.MinNodes, d.Spare = g.Ranks, max(g.Nodes, 1), g.Spare
 	}
 	if n.Nodes != nil {
 		d.Nodes = *n.Nodes

@@ -116,6 +116,9 @@ func (e *explainer) missing(j *job) string {
 	text := fmt.Sprintf("room for %d of %s is held, %d missing (%s asked)", held, filch.Plural(j.need.Ranks, "rank"), max(0, int64(j.need.Ranks)-held), filch.Plural(asked, "node"))
 	if held >= int64(j.need.Ranks) {
 		text = fmt.Sprintf("room for %s is held, but not on the nodes asked for (%s asked)", filch.Plural(held, "rank"), filch.Plural(asked, "node"))
+		if j.need.Spare > 0 {
+			text = fmt.Sprintf("room for %s is held, but not yet for the ranks and %s (%s asked)", filch.Plural(held, "rank"), filch.Plural(j.need.Spare, "spare node"), filch.Plural(asked, "node"))
+		}
 	}
 	if by := e.blockers(j); len(by) > 0 {
 		text += ": " + strings.Join(by, "; ")
@@ -242,7 +245,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
-		x.Phase, x.Text = "run", fmt.Sprintf("runs on %s, %d of %s ended", filch.Plural(len(j.run.participants), "node"), j.run.tally.ended, filch.Plural(j.need.Ranks, "rank"))+e.goneText(j)
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %s, %d of %s ended", filch.Plural(len(j.run.participants), "node"), j.run.tally.ended, filch.Plural(j.need.Ranks, "rank"))+j.spareText()+e.goneText(j)
 	case j.run != nil:
 		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.participants))
 	case j.gather != nil:
@@ -274,7 +277,7 @@ func (e *explainer) goneText(j *job) string {
 
 func (e *explainer) explainGather(now time.Duration, j *job, x *launcher.Explanation) {
 	held, asked := j.gather.Held()
-	x.Short = held < int64(j.need.Ranks)
+	x.Short = held < int64(j.need.Ranks) || j.need.Spare > 0
 	x.Held, x.Asked = int32(min(held, int64(j.need.Ranks))), asked
 	x.Phase, x.Text, x.Fills = j.gather.Stage().String(), e.missing(j)+lentText(now, j), j.gather.Lent(now).Tasks
 	for _, s := range j.gather.Seats(e.Members.Len()) {
@@ -311,6 +314,9 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	}
 	i.Waited = seconds(now - j.submitted)
 	var nodes []filch.NodeName
+	if e == nil {
+		i.Spares = j.spareNodes()
+	}
 	if r := j.run; r != nil {
 		for k := range r.launch.Nodes {
 			i.Nodes = append(i.Nodes, r.launch.Nodes[k].Node)

@@ -17,14 +17,17 @@ func (o *Origin) onRunOver(t *local.Turn, j *job) {
 	r := j.run
 	switch {
 	case r.requeued():
+		o.spares.giveAll(t, j)
 		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text})
 		o.lostranks.requeue(t, j)
 	case r.gate && (j.clock.gates < maxGates || j.step != nil):
 		j.clock.gates++
+		o.spares.giveAll(t, j)
 		o.again(t, j)
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == launcher.CauseNodeLost && j.clock.losses < MaxAttempts-1:
 		j.clock.losses++
 		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text + "; starting again"})
+		o.spares.retain(j)
 		o.lostranks.requeue(t, j)
 	default:
 		if r.gate && r.cause.Kind == launcher.CauseNone {
@@ -98,6 +101,7 @@ func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launc
 	o.endings.remember(t, j, info, e)
 	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
+	o.spares.giveAll(t, j)
 	o.unreserve(t, j)
 	o.endWatch(t, j)
 	o.endings.dropClient(t, j)

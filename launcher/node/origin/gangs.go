@@ -41,6 +41,7 @@ func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.R
 	even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
 	j := g.origin.newJob(t.Now, id, r, need, unixNS)
 	j.gang = serial
+	g.origin.spares.enter(j)
 	g.origin.begin(t, j)
 	return nil
 }
@@ -71,6 +72,7 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)
 	g.origin.parents.onParentOver(t, j)
+	g.origin.spares.leave(t, j, e.Cause.Kind == launcher.CauseNodeLost && j.run != nil)
 	var lost []filch.NodeName
 	if j.run != nil {
 		all, _ := j.run.lostParticipants()

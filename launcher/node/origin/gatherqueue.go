@@ -22,6 +22,7 @@ type gatherqueue struct {
 	origin   starter
 	recorder committer
 	walltime *walltime
+	spares   *spares
 
 	active int
 	unsent int          // gathered jobs whose launch waits for the record; may gather again
@@ -113,7 +114,7 @@ func (q *gatherqueue) endGather(j *job) {
 }
 
 func (q *gatherqueue) beginGather(t *local.Turn, j *job) {
-	if q.NeverFits(&j.need) != nil {
+	if q.spares.fewer(j); q.NeverFits(&j.need) != nil {
 		return // see park
 	}
 	var moves stealer.Moves
@@ -160,6 +161,9 @@ func (q *gatherqueue) tickGather(t *local.Turn, j *job) {
 // releases the lease. A Grant without news asks whether the lease is still wanted.
 func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Grant) {
 	j := q.jobs[m.Job]
+	if q.spares.onGrant(t, from, m) {
+		return
+	}
 	if j == nil || j.attempt != m.Attempt || j.gather == nil {
 		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
 		if (m.Held+m.Lent > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
@@ -193,15 +197,17 @@ func (q *gatherqueue) tryLaunch(t *local.Turn, j *job) {
 	if j.gather == nil {
 		return
 	}
-	if shares, ok := j.gather.Ready(); ok {
-		q.launchRest(t, j, shares)
+	if shares, spares, ok := j.gather.Placed(); ok {
+		q.launchRest(t, j, shares, spares)
 	}
 }
 
-// launchRest launches a job on the shares and releases its other leases.
-func (q *gatherqueue) launchRest(t *local.Turn, j *job, shares []stealer.Share) {
-	back := j.gather.Rest(shares)
+// launchRest launches a job on the shares, keeps the spare nodes and releases the other leases
+// of the job.
+func (q *gatherqueue) launchRest(t *local.Turn, j *job, shares, spares []stealer.Share) {
+	back := j.gather.Rest(slices.Concat(shares, spares))
 	q.endGather(j)
+	q.spares.hold(t, j, spares)
 	q.origin.launch(t, j, shares, nil)
 	for _, b := range back {
 		t.Send(b.To, &launcher.Release{Job: j.id, Attempt: j.attempt, Lease: b.Lease, Round: b.Round})

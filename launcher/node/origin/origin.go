@@ -34,6 +34,7 @@ type Origin struct {
 	*requeues
 	*arrays
 	*awaits
+	*spares
 	Gangs   *Gangs
 	records *records.Records
 	ranks   ownRanks
@@ -78,6 +79,8 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks, gangs gangTa
 	o.attempts = &attempts{
 		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, tasks: gangs, renewAt: filch.Never,
 	}
+	o.spares = &spares{joblist: jobs, attempts: o.attempts}
+	o.gatherqueue.spares = o.spares
 	o.knot = &knot{joblist: jobs, origin: o, ranks: h, tasks: w, line: o.gatherqueue, parents: o.parents, at: filch.Never}
 	o.endings = &endings{joblist: jobs, records: m, origin: o, clients: make(map[launcher.ClientID][]filch.JobID), forgets: filch.Never}
 	o.requeues = &requeues{joblist: jobs, attempts: o.attempts, endings: o.endings}
@@ -105,12 +108,13 @@ func (o *Origin) Tick(t *local.Turn) {
 		o.attempts.renewAll(t)
 	}
 	o.returns.resendStepDone(t)
+	o.spares.tick(t)
 }
 
 // Deadline is when a timer of a job or of a smaller part is due.
 func (o *Origin) Deadline() time.Duration {
 	next := o.timers.NextValid(func(e local.Timer) bool { j := o.jobs[e.Key.Job]; return j != nil && j.due == e.At })
-	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say)
+	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say, o.spares.at())
 	for i := range o.returns.owed {
 		d = min(d, o.returns.owed[i].again)
 	}

@@ -12,6 +12,7 @@ import (
 
 // OnMemberChanged passes a change in the list of members to the gathering jobs.
 func (q *gatherqueue) OnMemberChanged(t *local.Turn, i int32, old local.Peer, known bool) {
+	q.spares.onGone(*q.Members.At(i))
 	for _, j := range q.sortedJobs() {
 		q.park(t, j)
 		if j.gather == nil {
@@ -47,6 +48,11 @@ func (a *attempts) OnPeerBack(t *local.Turn, name filch.NodeName) {
 func (q *gatherqueue) park(t *local.Turn, j *job) {
 	if j.run != nil || j.step != nil || j.lined || j.unclaimed() || j.kept.unrecorded || j.clock.lostUntil != filch.Never || j.req.HeldBy != "" || j.wait != nil {
 		return
+	}
+	before := j.need.Spare
+	q.spares.fewer(j)
+	if j.gather != nil && j.need.Spare < before {
+		q.releaseHolds(t, j, nil)
 	}
 	fits := q.NeverFits(&j.need) == nil
 	switch {

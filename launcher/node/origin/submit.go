@@ -91,6 +91,7 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 		j.sayLater(t.Now)
 		j.clock.refresh = filch.Never
 	case j.req.HeldBy != "":
+		o.spares.giveAll(t, j)
 		o.reservations.unreserve(t, j)
 		o.arrays.pass(t, j)
 		o.keep(t, j)
@@ -103,6 +104,7 @@ func (o *Origin) begin(t *local.Turn, j *job) {
 	case o.mustReserve(t, j):
 		o.keep(t, j)
 		j.sayLater(t.Now)
+	case o.spares.relaunch(t, j):
 	case (len(o.gatherqueue.queue) == 0 || j.gang != 0) && o.local(t, j):
 	default:
 		o.keep(t, j)
@@ -129,7 +131,7 @@ func (j *job) sayLater(now time.Duration) {
 // local launches a job that fits on this node, without a message.
 func (o *Origin) local(t *local.Turn, j *job) bool {
 	d := &j.need
-	if d.MinNodes > 1 || !o.Allows(d, o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
+	if o.spares.fewer(j); d.MinNodes > 1 || d.Spare > 0 || !o.Allows(d, o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
 		return false
 	}
 	if d.MaxNodes > 1 && d.Ranks > 1 {
@@ -164,7 +166,7 @@ func NeedOf(r launcher.Request) (stealer.Need, *filch.Error) {
 	}
 	d := stealer.Need{
 		Ranks: s.Ranks, Each: s.PerRank, MinNodes: max(s.MinNodes, int32(len(s.Only)), 1), MaxNodes: s.MaxNodes,
-		PerNode: s.PerNode, Nodes: s.Nodes(), Exclusive: s.Exclusive,
+		PerNode: s.PerNode, Spare: s.Spare, Nodes: s.Nodes(), Exclusive: s.Exclusive,
 		Layout: s.Layout, Plane: s.Plane,
 	}
 	d.Base.GPUs = s.NodeGPUs
@@ -214,6 +216,12 @@ func checkShape(r launcher.Request) *filch.Error {
 		return neg("the number of ranks", int64(s.Ranks))
 	case s.MinNodes < 0 || s.MaxNodes < 0:
 		return neg("the number of nodes", int64(min(s.MinNodes, s.MaxNodes)))
+	case s.Spare < 0:
+		return neg("the number of spare nodes", int64(s.Spare))
+	case s.Spare > launcher.MaxRanks:
+		return filch.Errorf(filch.Invalid, "cannot hold %d spare nodes: the most is %d", s.Spare, launcher.MaxRanks)
+	case s.Spare > 0 && r.Parent != 0:
+		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and has no spare nodes").WithHint("with --new-job the run is a job of its own")
 	case s.PerNode < 0:
 		return neg("the number of ranks per node", int64(s.PerNode))
 	case s.PerRank.Slots < 0 || s.PerRank.MemBytes < 0 || s.PerRank.GPUs < 0:

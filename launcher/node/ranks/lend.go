@@ -95,6 +95,10 @@ func (h *Ranks) OnRenew(t *local.Turn, from filch.NodeName, m *launcher.Renew) {
 	for _, r := range m.Leases {
 		k := slots.Key{Job: r.Job, Attempt: r.Attempt}
 		if r.Index < 0 {
+			if r.Keep > 0 && !h.Ledger.Spares.Keep(t.Now, k, r.Lease, r.Keep) {
+				t.Send(from, h.grant(t.Now, h.Ledger.Status(k)))
+				continue
+			}
 			if h.Ledger.Renew(t.Now, k, r.Lease) && r.Round > 0 {
 				h.Ledger.Backfill.Permit(t.Now, k, r.Lease, r.Round, r.Lends, until(t.Now, r.Starts))
 			}

@@ -427,9 +427,17 @@ func (h *Ranks) forget(t *local.Turn, p *participant) {
 func (h *Ranks) freeSlots(t *local.Turn, p *participant) {
 	if !p.flags.freed {
 		p.flags.freed = true
-		h.Ledger.End(t.Now, p.key, p.lease, p.fault.left > 0)
+		if !p.keeps() || !h.Ledger.Spares.Retain(t.Now, p.key, p.lease) {
+			h.Ledger.End(t.Now, p.key, p.lease, p.fault.left > 0)
+		}
 		h.tasks.OnStepOver(t, p.launch.Task)
 	}
+}
+
+// keeps reports whether the room of the ranks stays with the job. Another owner than the one
+// that gathered the room does not know of the room.
+func (p *participant) keeps() bool {
+	return p.launch.Keep && p.fault.left == 0 && !p.flags.orphan && p.flags.hop == p.launch.Hop
 }
 
 // tickParticipant ends the ranks of a lapsed lease, and repeats everything not

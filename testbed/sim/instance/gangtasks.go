@@ -71,6 +71,9 @@ func (w *World) drawGangBag(d *engine.Dice) *bag {
 	if d.Chance(0.3) {
 		s.Spec.Gang.Nodes = int32(1 + d.N(min(gangNodesMax, ranks, hosts)))
 	}
+	if g := &s.Spec.Gang; b.index%2 == 1 && !s.Spec.Once && hosts > 2 && ranks <= each/int(s.Spec.Each.Slots)*(hosts-1) {
+		g.Spare, g.Nodes = 1, min(g.Nodes, int32(hosts-1))
+	}
 	if d.Chance(0.2) {
 		s.Spec.Cap = int32(1 + d.N(4))
 	}
@@ -133,7 +136,7 @@ func (w *World) startGang(h *host, b *bag, l launcher.TaskLaunch) {
 	j := &job{outcome: newOutcome(), host: h.Index, index: gangOrders + len(w.gangs), gang: g}
 	j.Slots, j.Runs = int(s.Gang.Ranks*s.Each.Slots), b.length(d)
 	j.request = launcher.Request{
-		Name: b.request.Name, Order: order(j.index), Shape: launcher.Shape{Ranks: s.Gang.Ranks, PerRank: s.Each, MinNodes: s.Gang.Nodes},
+		Name: b.request.Name, Order: order(j.index), Shape: launcher.Shape{Ranks: s.Gang.Ranks, PerRank: s.Each, MinNodes: s.Gang.Nodes, Spare: s.Gang.Spare},
 		Policy: launcher.Policy{KillOnBad: true, KillWait: d.Between(200*time.Millisecond, 2*time.Second), TimeLimit: b.limit},
 	}
 	j.plan = plan{checksMin: 50 * time.Microsecond, checksMax: 2 * time.Millisecond, spread: 5 * time.Millisecond, unready: -1, deaf: d.Chance(0.2)}

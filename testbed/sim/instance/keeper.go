@@ -103,7 +103,11 @@ func (w *World) startKeeper(h *host, s launcher.Start) {
 	k.born = h.Life()
 	k.truth = w.truthOf(&k.start)
 	k.truth.taken[s.Index] = true
-	delete(h.promises, claimKey{s.Launch.Ident.Job, s.Launch.Ident.Attempt})
+	for k := range h.promises { // in any order: each is dropped or not
+		if k.job == s.Launch.Ident.Job {
+			delete(h.promises, k) // also of an earlier attempt, whose room was kept
+		}
+	}
 	h.keepers = append(h.keepers, k)
 	w.occupy(k)
 	p := &k.truth.job.plan

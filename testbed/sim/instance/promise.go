@@ -57,6 +57,16 @@ func (h *host) unpromise(in *input) {
 	switch m := in.body.(type) {
 	case *launcher.Release:
 		delete(h.promises, claimKey{m.Job, m.Attempt})
+	case *launcher.Renew:
+		for _, l := range m.Leases {
+			k := claimKey{l.Job, l.Attempt}
+			if p, has := h.promises[k]; has && l.Keep > 0 { // the hold shrinks
+				j := h.w.byID[l.Job]
+				if p.slots = min(p.slots, l.Keep*j.request.Shape.PerRank.Slots); !j.request.Shape.Exclusive {
+					h.promises[k] = p
+				}
+			}
+		}
 	case *launcher.Halt:
 		delete(h.promises, claimKey{m.Job, m.Attempt})
 	case node.Peer:
@@ -105,6 +115,16 @@ func (w *World) hear(origin, from *host, m *launcher.Grant) {
 	}
 }
 
+// heardOf is the newest word about a lease, of whichever attempt.
+func (w *World) heardOf(origin filch.NodeName, at launcher.NodeRanks) (newest *launcher.Grant) {
+	for k, g := range w.heard { // in any order: versions differ
+		if k.origin == origin && k.node == at.Node && g.Lease == at.Lease && (newest == nil || g.Version > newest.Version) {
+			newest = g
+		}
+	}
+	return newest
+}
+
 // checkDispatch: a launch uses what the newest word of each lender grants.
 func (w *World) checkDispatch(h *host, m *launcher.Dispatch) {
 	l := &m.Launch
@@ -121,7 +141,14 @@ func (w *World) checkDispatch(h *host, m *launcher.Dispatch) {
 		for _, s := range at.Ranks {
 			ranks += s.Count
 		}
-		if g == nil || g.Lease != at.Lease || g.Held < ranks {
+		if l.Keep && (g == nil || g.Lease != at.Lease) {
+			g = w.heardOf(h.Name, at) // kept from an earlier attempt
+		}
+		if g == nil {
+			w.Fail("stale-launch", "%s launches %d ranks of %s on %s, which has said nothing", h.Name, ranks, l.Ident, at.Node)
+			return
+		}
+		if g.Lease != at.Lease || g.Held < ranks {
 			w.Fail("stale-launch", "%s launches %d ranks of %s on %s, whose newest word is %s", h.Name, ranks, l.Ident, at.Node, show(g))
 			return
 		}

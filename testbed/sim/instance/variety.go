@@ -50,10 +50,23 @@ func (w *World) drawVariety(d *engine.Dice) {
 			j.signals = 1 + d.N(4)
 		case 11:
 			j.insist = true
+		case 12:
+			w.drawSpare(s, p)
 		}
 		j.Slots = int(s.Ranks * s.PerRank.Slots)
 		j.trim()
 	}
+}
+
+// drawSpare asks for a spare node, if the nodes can have one besides the ranks.
+func (w *World) drawSpare(s *launcher.Shape, p *launcher.Policy) {
+	each := int32(w.opt.Slots) / s.PerRank.Slots
+	if s.PerRank.MemBytes > 0 || s.PerNode > 0 || w.opt.Hosts < 3 {
+		return
+	}
+	s.Spare, p.Requeue = 1, true
+	s.Ranks = min(s.Ranks, each*int32(w.opt.Hosts-1))
+	s.MinNodes = min(s.MinNodes, int32(w.opt.Hosts-1))
 }
 
 // trim keeps what was planned for ranks that the job has.
