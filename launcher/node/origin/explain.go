@@ -245,7 +245,7 @@ func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explana
 	case j.run != nil && j.run.halt.level > 0:
 		x.Phase, x.Text = "end", j.run.cause.Text
 	case j.run != nil && j.run.told:
-		x.Phase, x.Text = "run", fmt.Sprintf("runs on %s, %d of %s ended", filch.Plural(len(j.run.participants), "node"), j.run.tally.ended, filch.Plural(j.need.Ranks, "rank"))+j.spareText()+e.goneText(j)
+		x.Phase, x.Text = "run", fmt.Sprintf("runs on %s, %d of %s ended", filch.Plural(len(j.run.participants), "node"), j.run.tally.ended, filch.Plural(j.need.Ranks, "rank"))+j.spares.Text(j.req.Shape.Spare)+e.goneText(j)
 	case j.run != nil:
 		x.Text = fmt.Sprintf("being launched: %d of %d nodes ready", j.run.prepared, len(j.run.participants))
 	case j.gather != nil:
@@ -315,7 +315,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	i.Waited = seconds(now - j.submitted)
 	var nodes []filch.NodeName
 	if e == nil {
-		i.Spares = j.spareNodes()
+		i.Spares = j.spares.Nodes()
 	}
 	if r := j.run; r != nil {
 		for k := range r.launch.Nodes {

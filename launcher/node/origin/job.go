@@ -46,7 +46,7 @@ type job struct {
 	submitted time.Duration
 	waited    time.Duration // until the gate opened
 	gather    *stealer.Gather
-	spares    []spare // room kept for the next attempt
+	spares    local.Kept // room kept for the next attempt
 	run       *run
 	step      *step
 	guests    []*guest

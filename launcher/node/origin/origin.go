@@ -108,13 +108,13 @@ func (o *Origin) Tick(t *local.Turn) {
 		o.attempts.renewAll(t)
 	}
 	o.returns.resendStepDone(t)
-	o.spares.tick(t)
+	o.spares.between.Tick(t)
 }
 
 // Deadline is when a timer of a job or of a smaller part is due.
 func (o *Origin) Deadline() time.Duration {
 	next := o.timers.NextValid(func(e local.Timer) bool { j := o.jobs[e.Key.Job]; return j != nil && j.due == e.At })
-	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say, o.spares.at())
+	d := min(next, o.attempts.renewAt, o.knot.at, o.endings.forgets, o.walltime.drainAt, o.numbering.say, o.spares.between.At())
 	for i := range o.returns.owed {
 		d = min(d, o.returns.owed[i].again)
 	}
