@@ -52,7 +52,7 @@ var idleExports = map[string]string{
 	"launcher/node.Plant":                testbedOnly,
 	"launcher/node/origin.MaxAttempts":   testbedOnly,
 	"launcher/node/origin.MaxGathers":    testbedOnly,
-	"launcher/node/origin.MaxPast":       testbedOnly,
+	"launcher/node/local.MaxPast":        testbedOnly,
 	"launcher/node/origin.MaxUnreceived": testbedOnly,
 	"launcher/node/origin.ReadoptWait":   testbedOnly,
 	"launcher/node/origin.ReclaimWait":   testbedOnly,

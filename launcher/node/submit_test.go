@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/origin"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
@@ -322,7 +323,7 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 	w.behave = func(k *keeper) { k.at = 0 }
 	w.every = 50
 	var first filch.JobID
-	for i := range origin.MaxPast + 50 {
+	for i := range local.MaxPast + 50 {
 		r := gang(1)
 		r.Name = strings.Repeat("x", i%50)
 		r.Detach = i%3 == 0
@@ -338,8 +339,8 @@ func TestEndedJobsAreForgottenInTime(t *testing.T) {
 		w.events = map[filch.JobID][]launcher.Event{}
 	}
 	jobs := w.nodes["n1"].node.Jobs(w.Now())
-	if len(jobs) > origin.MaxPast || len(jobs) < 1000 {
-		t.Errorf("%d jobs are remembered, want at most %d", len(jobs), origin.MaxPast)
+	if len(jobs) > local.MaxPast || len(jobs) < 1000 {
+		t.Errorf("%d jobs are remembered, want at most %d", len(jobs), local.MaxPast)
 	}
 	if _, ok := w.nodes["n1"].node.Job(w.Now(), first); ok {
 		t.Error("the first job is still remembered")

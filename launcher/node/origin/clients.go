@@ -73,8 +73,8 @@ func (o *Origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
 }
 
 func (d *endings) noJob(id filch.JobID) *filch.Error {
-	if e := d.past.find(id); e != nil {
-		return filch.Errorf(filch.Busy, "job %d has ended already: %s", id, e.info.State)
+	if e := d.past.Find(id); e != nil {
+		return filch.Errorf(filch.Busy, "job %d has ended already: %s", id, e.Info.State)
 	}
 	return filch.Errorf(filch.NotFound, "there is no job %d", id).WithHint("filch ps lists the jobs")
 }
@@ -178,11 +178,11 @@ func (o *Origin) sendState(t *local.Turn, j *job, client launcher.ClientID) {
 
 // sendEnd sends a client the last event of a job that is over.
 func (d *endings) sendEnd(t *local.Turn, client launcher.ClientID, id filch.JobID) *filch.Error {
-	p := d.past.find(id)
+	p := d.past.Find(id)
 	if p == nil {
 		return d.noJob(id)
 	}
-	e := p.end
+	e := p.End
 	t.Reply(client, launcher.Ended{Job: id, State: e.State, Code: e.Code, Cause: e.Cause, Ranks: e.Ranks, Bad: e.Bad})
 	return nil
 }

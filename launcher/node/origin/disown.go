@@ -91,14 +91,14 @@ func (d *endings) endOfLost(e *launcher.JobEntry) launcher.EndRecord {
 // the recorded end counts. The client of an attached job may come back later, so the
 // recorded end goes to the disk for the client.
 func (d *endings) onRecordedEnd(t *local.Turn, id filch.JobID, e *launcher.JobEntry) {
-	p := d.past.find(id)
-	attached := p != nil && !p.info.Detached
-	d.past.forget(id)
+	p := d.past.Find(id)
+	attached := p != nil && !p.Info.Detached
+	d.past.Forget(id)
 	if !attached || !e.Ended() {
 		return
 	}
 	end := d.endOfLost(e)
-	for _, old := range d.past.add(e.Told(), end) {
+	for _, old := range d.past.Add(e.Told(), end) {
 		t.Record(launcher.Record{Key: launcher.RecordKey(old)})
 	}
 	if slices.Contains(d.unreceived, id) {

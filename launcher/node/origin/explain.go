@@ -225,11 +225,11 @@ func areLacking(what string) string {
 func (e *explainer) Explain(now time.Duration, id filch.JobID) (launcher.Explanation, *filch.Error) {
 	j := e.jobs[id]
 	if j == nil {
-		p := e.endings.past.find(id)
+		p := e.endings.past.Find(id)
 		if p == nil {
 			return launcher.Explanation{}, e.endings.noJob(id)
 		}
-		return launcher.Explanation{Job: id, State: p.info.State, Phase: "end", Text: p.info.Cause, Need: p.info.Ranks}, nil
+		return launcher.Explanation{Job: id, State: p.Info.State, Phase: "end", Text: p.Info.Cause, Need: p.Info.Ranks}, nil
 	}
 	x := launcher.Explanation{Job: id, State: j.state.String(), Need: j.need.Ranks, Phase: "launch", By: j.req.HeldBy}
 	x.Spawned = j.req.Spawner != 0
@@ -381,12 +381,7 @@ func (j *job) tasks(e *launcher.EndRecord) (t launcher.TaskCounts) {
 
 // Jobs lists the jobs of this origin: ended jobs by their end, then live jobs by id.
 func (e *explainer) Jobs(now time.Duration) []launcher.JobInfo {
-	out := make([]launcher.JobInfo, 0, len(e.endings.past.ring)-e.endings.past.first+len(e.jobs))
-	for i := e.endings.past.first; i < len(e.endings.past.ring); i++ {
-		if e.endings.past.ring[i].info.ID != 0 {
-			out = append(out, e.endings.past.ring[i].info)
-		}
-	}
+	out := e.endings.past.Infos()
 	for _, j := range e.sortedJobs() {
 		if j.gang == 0 {
 			out = append(out, e.liveInfo(now, j))
@@ -410,8 +405,8 @@ func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bo
 	if j := e.jobs[id]; j != nil {
 		return e.liveInfo(now, j), true
 	}
-	if p := e.endings.past.find(id); p != nil {
-		return p.info, true
+	if p := e.endings.past.Find(id); p != nil {
+		return p.Info, true
 	}
 	return launcher.JobInfo{}, false
 }

@@ -116,7 +116,7 @@ type endings struct {
 	*joblist
 	records *records.Records
 	origin  entryWriter
-	past    past
+	past    local.Past
 	// Of live jobs, and of ended jobs whose end the client may not have received.
 	clients map[launcher.ClientID][]filch.JobID
 	// Ended under the launcher before, and their clients may not know.
@@ -132,7 +132,7 @@ type entryWriter interface {
 // remember keeps the end of a job for later queries, and on the disk in case this
 // launcher dies before the client has received the end.
 func (d *endings) remember(t *local.Turn, j *job, info launcher.JobInfo, e launcher.EndRecord) {
-	for _, id := range d.past.add(info, e) {
+	for _, id := range d.past.Add(info, e) {
 		t.Record(launcher.Record{Key: launcher.RecordKey(id)})
 	}
 	switch {
@@ -185,82 +185,4 @@ func (d *endings) oldestReceived(c launcher.ClientID) filch.JobID {
 		return 0
 	}
 	return first
-}
-
-// MaxPast and maxPastBytes bound the jobs remembered after their end; the oldest is
-// forgotten first.
-const (
-	MaxPast      = 2000
-	maxPastBytes = 1 << 20
-)
-
-// past holds the ended jobs.
-type past struct {
-	ring  []ended
-	first int // the oldest
-	bytes int
-	index map[filch.JobID]int
-}
-
-type ended struct {
-	info  launcher.JobInfo
-	end   launcher.EndRecord
-	bytes int
-}
-
-// add remembers a job and returns the detached jobs forgotten for the new entry; the
-// caller removes their records.
-func (p *past) add(i launcher.JobInfo, e launcher.EndRecord) (forgot []filch.JobID) {
-	if p.index == nil {
-		p.index = make(map[filch.JobID]int)
-	}
-	x := ended{info: i, end: e, bytes: sizeOf(&i, &e)}
-	p.bytes += x.bytes
-	p.index[i.ID] = len(p.ring)
-	p.ring = append(p.ring, x)
-	for len(p.ring)-p.first > MaxPast || p.bytes > maxPastBytes && len(p.ring)-p.first > 1 {
-		old := &p.ring[p.first]
-		p.bytes -= old.bytes
-		if old.info.Detached && old.info.ID != 0 {
-			forgot = append(forgot, old.info.ID)
-		}
-		delete(p.index, old.info.ID)
-		*old = ended{}
-		p.first++
-	}
-	if p.first > 64 && p.first > len(p.ring)/2 {
-		p.ring = slices.Delete(p.ring, 0, p.first)
-		for id := range p.index { // in any order: each is moved alike
-			p.index[id] -= p.first
-		}
-		p.first = 0
-	}
-	return forgot
-}
-
-// sizeOf estimates the memory of an ended job.
-func sizeOf(i *launcher.JobInfo, e *launcher.EndRecord) int {
-	k := 512 + len(i.Name) + len(i.Cause) + 24*len(i.Nodes)
-	for r := range e.Ranks {
-		k += 160 + len(e.Ranks[r].Text)
-	}
-	return k
-}
-
-// forget drops a job whose end turned out to be wrong.
-func (p *past) forget(id filch.JobID) {
-	i, ok := p.index[id]
-	if !ok {
-		return
-	}
-	delete(p.index, id)
-	p.bytes -= p.ring[i].bytes
-	p.ring[i] = ended{}
-}
-
-func (p *past) find(id filch.JobID) *ended {
-	if i, ok := p.index[id]; ok {
-		return &p.ring[i]
-	}
-	return nil
 }

@@ -142,7 +142,7 @@ func (o *Origin) OnOverruled(t *local.Turn, e *launcher.JobEntry, id filch.JobID
 // HasJob reports whether a job belongs to this origin and has not ended, HasEnded whether
 // the end of a job is remembered.
 func (s *joblist) HasJob(id filch.JobID) bool   { return s.jobs[id] != nil }
-func (d *endings) HasEnded(id filch.JobID) bool { return d.past.find(id) != nil }
+func (d *endings) HasEnded(id filch.JobID) bool { return d.past.Find(id) != nil }
 
 // RecordOf returns the record to write of a job, nil of an unknown job. Order has the
 // operations that write the order of an unregistered job.

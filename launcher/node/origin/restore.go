@@ -25,7 +25,7 @@ func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 		i.Nodes = append(i.Nodes, at.Node)
 	}
 	i.Waited = seconds(r.Waited)
-	d.past.add(i, *r.Ended)
+	d.past.Add(i, *r.Ended)
 	switch {
 	case !r.Request.Detach:
 		d.unreceived = append(d.unreceived, r.Job)
