@@ -41,6 +41,7 @@ func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.R
 	even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
 	j := g.origin.newJob(t.Now, id, r, need, unixNS)
 	j.gang = serial
+	j.req.Policy.Requeue = false // --spare implies it for runs; the task starts again, not the run
 	j.spares = g.origin.spares.between.Enter(j.req.Of)
 	g.origin.begin(t, j)
 	return nil
