@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
@@ -359,10 +360,7 @@ func TestLevelsFollowEstimates(t *testing.T) {
 	for i, took := range []int64{100_000, 300_000} {
 		*left.Blocks[0].At(uint8(i)) = record.Task{State: filch.OK, Attempt: 1, Began: 1, TookUS: took, By: record.Owner{Node: "n9", Incarnation: 1}}
 	}
-	left.Lines = map[int32]*record.Payload{}
-	for part, p := range record.Payloads(0, encoded(nodes)) {
-		left.Lines[part] = p
-	}
+	left.Lines = maps.Collect(record.Payloads(0, encoded(nodes)))
 	r = newRig(t, 1, 1, policy.Policy{})
 	r.length = slow(time.Minute)
 	if err := r.nodes[0].Restore(0, left, &r.nodes[0].out); err != nil {
