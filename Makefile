@@ -87,7 +87,7 @@ test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm,
 	@[ "$$(id -u)" = 0 ] || { echo 'make test-all needs root'; exit 1; }
 	@scripts/install-deps -n test-all
 	@$(MAKE) --no-print-directory -s build
-	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy ./mtc/queue
+	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy ./mtc/queue
 	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,root) --packages ./... -- -tags root -run '^TestRoot' -vet=off -p 1 -count=$(COUNT) -timeout 15m
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,hosts) --packages '$(ROOTED)' -- -tags root -vet=off -p 1 -count=$(COUNT) -timeout 20m
@@ -101,7 +101,7 @@ sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault se
 	$(GO) run ./testbed/sim/instance/cmd -nodes $(N) -seeds $(SEEDS)
 	$(GO) run ./testbed/sim/instance/cmd -nodes 256 -jobs 100 -tasks 25000 -seeds 0
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
-	$(GO) test -count=1 -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 
 sim-million: ## a million seeds of the metadata store: hours
 	$(GO) run ./testbed/sim/store/cmd -seeds 1000000
