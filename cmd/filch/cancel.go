@@ -209,7 +209,11 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 	}
 	absent.print()
 	if f.chosen && over.first != nil {
-		ui.Say(fmt.Sprintf("ended meanwhile: %s %s", map[bool]string{true: "job", false: "jobs"}[over.single()], cli.RunsText(over.runs)))
+		noun := "jobs"
+		if over.single() {
+			noun = "job"
+		}
+		ui.Say("ended meanwhile: " + noun + " " + cli.RunsText(over.runs))
 	} else {
 		over.print()
 	}

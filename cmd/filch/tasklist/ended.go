@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -46,20 +47,23 @@ func FindEnded(c *client.Client, t *cli.JobTasks) (*Ended, error) {
 			return found, nil
 		}
 	}
-	var names []int32
-	for _, p := range picks {
-		for n := p.From / record.BlockSize; n*record.BlockSize < p.From+p.Count; n++ {
-			rows, err := v.rows([]int32{n}, nil)
-			if err != nil {
-				return nil, err
-			}
-			for i := range rows {
-				r := &rows[i]
-				s, _ := stateNamed(r.State)
-				if r.at >= p.From && r.at < p.From+p.Count && s.Final() {
-					names = append(names, r.Index)
-					found.by[s]++
-				}
+	var names, blocks []int32
+	for _, p := range picks { // ascending
+		for n := range record.BlocksOf(p.From, p.From+p.Count) {
+			blocks = append(blocks, n)
+		}
+	}
+	for part := range slices.Chunk(slices.Compact(blocks), taskrecords.AtOnce) {
+		rows, err := v.rows(part, nil)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			r := &rows[i]
+			s, _ := stateNamed(r.State)
+			if _, named := slices.BinarySearchFunc(picks, r.at, around); named && s.Final() {
+				names = append(names, r.Index)
+				found.by[s]++
 			}
 		}
 	}
@@ -73,6 +77,17 @@ func FindEnded(c *client.Client, t *cli.JobTasks) (*Ended, error) {
 		}
 	}
 	return found, nil
+}
+
+// around compares a run of tasks with a task: 0 if the task is in the run.
+func around(p record.Pick, index int32) int {
+	switch {
+	case p.From > index:
+		return 1
+	case p.From+p.Count <= index:
+		return -1
+	}
+	return 0
 }
 
 // Err tells which tasks have ended, and how.
