@@ -285,7 +285,7 @@ func (k *caps) words() (list []message.CapWord) {
 		if t.seq == 0 || t.Looked+policy.TokenWaitMax <= k.now || len(list) >= message.CapWordsMax {
 			continue
 		}
-		w := message.CapWord{Pool: t.pool, Idle: max(t.Idle(), 0)}
+		w := message.CapWord{Pool: t.pool, Idle: t.Idle()}
 		if !k.wanted(t, maxTokens) {
 			w.Idle += max(t.Spare, 0)
 		}
