@@ -102,6 +102,10 @@ func TestEfficiency(t *testing.T) {
 		}
 		t.Logf("figure: %d launchers x 16, 64 ms, victims %d: efficiency %.3f, variation %.4f, %d events, messages %v, merges %d",
 			c.hosts, c.victims, eff, cv, w.Steps(), w.Stats.Messages, w.Stats.Merges)
+		m := w.Stats.Messages
+		if sent := (m["age.LoadAsk"] + m["age.LoadSay"] + m["age.News"]) / c.hosts; c.victims == policy.Lifeline && (eff < 0.93 || sent > 120) {
+			t.Errorf("%d launchers with lifelines: efficiency %.3f and %d messages a launcher, want at least 0.93 and at most 120", c.hosts, eff, sent)
+		}
 		if c.victims == policy.Random && (eff < 0.95 || cv >= 0.05) {
 			t.Errorf("%d launchers: efficiency %.3f and variation %.4f, want at least 0.95 and below 0.05", c.hosts, eff, cv)
 		}
