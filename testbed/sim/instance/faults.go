@@ -225,29 +225,30 @@ func (w *World) partition(a, b []*host, d time.Duration, asymmetric bool) {
 	})
 }
 
-// island cuts a participant of the longest job that runs off from everybody,
-// for longer than its lease.
-func (w *World) island(d time.Duration) {
-	var found *host
-	var longest time.Duration
+// farthest is a keeper with ranks of the longest job that runs on another node than its
+// origin.
+func (w *World) farthest() *keeper {
+	var found *keeper
 	for _, h := range w.hosts {
 		for _, k := range h.keepers {
 			j := k.truth.job
-			if k.phase == running && j.host != h.Index && j.Runs > longest {
-				found, longest = h, j.Runs
+			if k.phase == running && j.host != h.Index && (found == nil || j.Runs > found.truth.job.Runs) {
+				found = k
 			}
 		}
 	}
-	if found == nil {
+	return found
+}
+
+// island cuts a participant of the longest job that runs off from everybody,
+// for longer than its lease.
+func (w *World) island(d time.Duration) {
+	k := w.farthest()
+	if k == nil {
 		return
 	}
-	var rest []*host
-	for _, h := range w.hosts {
-		if h != found {
-			rest = append(rest, h)
-		}
-	}
-	w.partition([]*host{found}, rest, d, false)
+	rest := slices.DeleteFunc(slices.Clone(w.hosts), func(h *host) bool { return h == k.h })
+	w.partition([]*host{k.h}, rest, d, false)
 }
 
 // oldest is the oldest job that was accepted and has not ended.

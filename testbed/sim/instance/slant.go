@@ -27,6 +27,7 @@ var slants = map[string]slant{
 	"drops":    slantDrops,
 	"gangs":    slantGangs,
 	"backfill": slantBackfill,
+	"rifts":    slantRifts,
 }
 
 // Slants names them.
@@ -199,6 +200,24 @@ func slantGangs(w *World, d *engine.Dice) {
 			rest := slices.DeleteFunc(slices.Clone(w.hosts), func(o *host) bool { return o == h })
 			w.At(at, func() { w.partition([]*host{h}, rest, lasts, false) })
 		}
+	}
+}
+
+// slantRifts has some jobs run for longer than a partition lasts, and cuts nodes that run
+// their ranks off from the origin alone: the members call neither of the two dead, and
+// nothing but the lease ends these ranks.
+func slantRifts(w *World, d *engine.Dice) {
+	for _, j := range w.jobs {
+		if j.parent == nil && len(j.steps) == 0 && d.Chance(0.3) {
+			j.Runs, j.request.Detach = d.Between(cutLongest, cutLongest+faultSpan), false
+		}
+	}
+	for range 2 {
+		w.At(d.Between(faultSpan/4, faultSpan), func() {
+			if k := w.farthest(); k != nil {
+				w.partition([]*host{k.h}, []*host{w.hosts[k.truth.job.host]}, cutLongest, false)
+			}
+		})
 	}
 }
 

@@ -61,7 +61,7 @@ var Faults = []Fault{
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"early-go", "launcher/node/origin", "launch", Instance, 60, ""},
-	{"no-lease", "launcher/node/ranks", "launch", Instance, 400, ""},
+	{"no-lease", "launcher/node/ranks", "launch", Instance, 60, "rifts"},
 	{"stale-launch", "launcher/node/origin", "launch", Instance, 200, ""},
 	{"oversell", "slots", "ledger", Instance, 20, ""},
 	{"spare-leak", "slots", "ledger", Instance, 60, ""},
