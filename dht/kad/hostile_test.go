@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -249,6 +250,35 @@ func TestFindNodeThatHangs(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the lookup took %v", took)
+	}
+}
+
+// A connection that closes under a question costs the lookup a second question, not its
+// result. A node that closes each connection is named with the cause.
+func TestFindNodeOverABreakingConnection(t *testing.T) {
+	for _, breaks := range []int32{1, math.MaxInt32} {
+		a, b, c := newNode(t, 0), newNode(t, 1), newNode(t, 2)
+		for _, other := range []node{b, c} {
+			if _, err := a.Dial(limited(t), other.Addr()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		networktest.Eventually(t, "a knows both", func() bool { return a.finder.Size() == 2 })
+		var asked atomic.Int32
+		turn(b, func(s network.Stream, _ *pb.Message) {
+			if asked.Add(1) <= breaks {
+				_ = s.Conn().Close()
+				return
+			}
+			send(s)
+		})
+		got, err := a.finder.FindNode(limited(t), b.Name())
+		switch {
+		case breaks == 1 && (err != nil || got.Nearest[0].Node != b.Name()):
+			t.Errorf("the first connection breaks: got %+v, %v, want the node", got, err)
+		case breaks > 1 && (err == nil || !strings.Contains(err.Error(), "did not answer")):
+			t.Errorf("each connection breaks: got %+v, %v, want an error that names the cause", got, err)
+		}
 	}
 }
 

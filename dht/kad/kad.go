@@ -36,17 +36,19 @@ import (
 // nodes that must answer keep a lookup at some ten messages, and the number of opened
 // connections low.
 const (
-	bucketSize   = 20              // k: nodes in a bucket, and in an answer
-	alpha        = 3               // nodes asked at the same time
-	nearest      = 3               // nodes that must have answered: the nearest
-	near         = 8               // as nearest, for a lookup of this node's own id
-	maxAsked     = 64              // nodes asked in one lookup
-	maxOpen      = 4 * alpha       // nodes asked at the same time, with slow ones
-	maxBad       = 3               // nodes named in vain that make a node doubtful
-	maxLookups   = 8               // lookups at the same time: a node opens at most as many streams to another
-	maxSpares    = 2 * bucketSize  // nodes named by the answer to Prime
-	lookupWait   = 5 * time.Second // for a whole lookup
-	askWait      = 2 * time.Second // for one node, with the dial
+	bucketSize   = 20                    // k: nodes in a bucket, and in an answer
+	alpha        = 3                     // nodes asked at the same time
+	nearest      = 3                     // nodes that must have answered: the nearest
+	near         = 8                     // as nearest, for a lookup of this node's own id
+	maxAsked     = 64                    // nodes asked in one lookup
+	maxOpen      = 4 * alpha             // nodes asked at the same time, with slow ones
+	maxBad       = 3                     // nodes named in vain that make a node doubtful
+	maxLookups   = 8                     // lookups at the same time: a node opens at most as many streams to another
+	maxSpares    = 2 * bucketSize        // nodes named by the answer to Prime
+	lookupWait   = 5 * time.Second       // for a whole lookup
+	askWait      = 2 * time.Second       // for one node, with the dial
+	askTries     = 3                     // questions to one node within askWait
+	askPause     = 20 * time.Millisecond // before the second question, then fourfold
 	slowTick     = 150 * time.Millisecond
 	slowTicks    = 2               // after which a node is slow, and the next is asked, too
 	refreshLimit = 5 * time.Second // of the library, for a query of its own
@@ -117,7 +119,7 @@ func (f *Finder) FindNode(ctx context.Context, name filch.NodeName) (overlay.Loo
 	switch found := len(r.Nearest) > 0 && r.Nearest[0].Node == name; {
 	case err == nil && !found:
 		err = fmt.Errorf("cannot find node %s: none of %d nodes asked leads to the node", name, r.Asked)
-	case errors.Is(err, overlay.ErrUnfinished):
+	case err != nil && !errors.Is(err, errAlone):
 		err = fmt.Errorf("cannot find node %s: %w", name, err)
 	}
 	return r, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	kb "github.com/libp2p/go-libp2p-kbucket"
@@ -46,6 +47,7 @@ type candidate struct {
 	good     int            // nodes named by this one that have answered
 	bad      int            // and that were slow or have failed
 	hop      overlay.Hop
+	fault    error // of the last question without an answer
 }
 
 // slow reports whether an asked node has made way for the next.
@@ -224,11 +226,13 @@ func (l *lookup) run(ctx context.Context) (overlay.Lookup, error) {
 		<-answers // no goroutine outlives the lookup
 	}
 	r := l.result()
-	if len(r.Nearest) == 0 {
+	switch fault := l.soughtFault(); {
+	case len(r.Nearest) == 0:
 		return r, errors.New("no node answers")
-	}
-	if late {
+	case late:
 		return r, l.unfinished()
+	case fault != nil:
+		return r, fmt.Errorf("the node was found, and did not answer: %w", fault)
 	}
 	return r, nil
 }
@@ -243,19 +247,42 @@ func (l *lookup) unfinished() error {
 		overlay.ErrUnfinished, time.Since(l.began).Round(100*time.Millisecond), have[answered], l.asked, have[heard])
 }
 
-// put asks one candidate.
+// put asks one candidate, up to askTries times: a connection may close under a question, as
+// where two nodes dial each other at the same moment and keep one of the two connections.
 func (l *lookup) put(ctx context.Context, c *candidate) answer {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
 	began := time.Now()
 	a := answer{from: c}
 	a.hop.Addr = first(addresses(c.info))
-	a.hop.Node, a.err = l.host.Reach(ctx, c.info.ID, addresses(c.info))
-	if a.err == nil {
-		a.near, a.err = ask(ctx, l.host, c.info.ID, l.key)
+	for try, pause := 1, askPause; ; try, pause = try+1, 4*pause {
+		a.hop.Node, a.err = l.host.Reach(ctx, c.info.ID, addresses(c.info))
+		if a.err == nil {
+			a.near, a.err = ask(ctx, l.host, c.info.ID, l.key)
+		}
+		if try == askTries || !broken(a.err) || !sleep(ctx, pause) {
+			break
+		}
 	}
 	a.hop.Named, a.hop.Took = len(a.near), time.Since(began)
 	return a
+}
+
+// sleep waits, and reports whether the context is still live.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// broken reports whether a question failed for a cause that a repeated question may not meet:
+// neither the host nor the node has refused the connection.
+func broken(err error) bool {
+	var r *overlay.Refusal
+	return err != nil && !errors.Is(err, syscall.ECONNREFUSED) && !errors.As(err, &r)
 }
 
 func first(all []string) string {
@@ -276,7 +303,7 @@ func (l *lookup) take(a answer) {
 		}
 	}
 	if a.err != nil {
-		c.state = failed
+		c.state, c.fault = failed, a.err
 		l.failed++
 		c.retry()
 		return
@@ -288,6 +315,14 @@ func (l *lookup) take(a answer) {
 	for _, n := range a.near {
 		l.hear(c.info.ID, n)
 	}
+}
+
+// soughtFault is the error of the sought node if the lookup has asked this node in vain.
+func (l *lookup) soughtFault() error {
+	if len(l.all) == 0 || l.all[0].info.ID != l.sought || l.all[0].state != failed {
+		return nil
+	}
+	return l.all[0].fault
 }
 
 // result collects the nodes that have answered, and the path to the nearest of them.
