@@ -41,6 +41,7 @@ func (b *Block) Tally() (t Tally) {
 		if u := b.Tasks[i].Usage; u != nil {
 			t.Usage = t.Usage.Plus(*u)
 		}
+		t.Cut = t.Cut || b.Tasks[i].Cut
 	}
 	return t
 }

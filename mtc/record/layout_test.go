@@ -45,6 +45,7 @@ func TestLayoutsStay(t *testing.T) {
 	usedJob, usedBlock := *job, &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Usage: &used}}}
 	usedJob.Zones = []ZoneTally{{0, usedTally}}
 	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: &used}}}
+	cutZone := &Zone{Spans: []Span{}, Blocks: []BlockTally{{256, Tally{OK: 5, Cancelled: 1, Cut: true}}}}
 	recalled := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Recalls: 2, Owner: alice, Started: true}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	zone := &Zone{
@@ -92,6 +93,7 @@ func TestLayoutsStay(t *testing.T) {
 		"used block": {usedBlock.Encode(), "01026e310701078108036e840100c08db70190038150", usedBlock, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"cut zone":   {cutZone.Encode(), "000001800205000000008180808010", cutZone, func(v []byte) (any, error) { return DecodeZone(v) }},
 		"recalled":   {recalled.Encode(), "01026e310701078e100300000002", recalled, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},

@@ -66,10 +66,12 @@ const (
 	VerdictInvalid         // the operation makes no sense for this record
 )
 
-// Tally counts tasks by their ends. Usage adds up what the tasks used, as far as known.
+// Tally counts tasks by their ends. Usage adds up what the tasks used, as far as known. Cut
+// says that the output of at least one task was not kept whole.
 type Tally struct {
 	OK, Failed, Killed, Lost, Skipped, Cancelled int32
 	Usage                                        filch.Usage
+	Cut                                          bool
 }
 
 // Sum is the number of ended tasks.
@@ -100,7 +102,7 @@ func (t Tally) Plus(u Tally) Tally {
 	}
 	return Tally{
 		t.OK + u.OK, t.Failed + u.Failed, t.Killed + u.Killed, t.Lost + u.Lost,
-		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled, t.Usage,
+		t.Skipped + u.Skipped, t.Cancelled + u.Cancelled, t.Usage, t.Cut || u.Cut,
 	}
 }
 
@@ -121,8 +123,11 @@ func (t *Tally) add(s filch.State, n int32) {
 	}
 }
 
-// tallyUsage is a flag above the bits of a tally's last count: the usage follows.
-const tallyUsage = MaxTasks << 1
+// Flags above the bits of a tally's last count.
+const (
+	tallyUsage = MaxTasks << 1 // the usage follows
+	tallyCut   = MaxTasks << 2
+)
 
 func (t *Tally) fields(c *Codec) {
 	for _, n := range [...]*int32{&t.OK, &t.Failed, &t.Killed, &t.Lost, &t.Skipped} {
@@ -132,9 +137,13 @@ func (t *Tally) fields(c *Codec) {
 	if t.Usage != (filch.Usage{}) {
 		last |= tallyUsage
 	}
-	last = c.UpTo(last, tallyUsage|MaxTasks)
-	c.Require(last&^tallyUsage <= MaxTasks)
-	t.Cancelled = int32(last &^ tallyUsage)
+	if t.Cut {
+		last |= tallyCut
+	}
+	last = c.UpTo(last, tallyCut|tallyUsage|MaxTasks)
+	count := last &^ (tallyCut | tallyUsage)
+	c.Require(count <= MaxTasks)
+	t.Cancelled, t.Cut = int32(count), last&tallyCut != 0
 	if last&tallyUsage != 0 {
 		c.usage(&t.Usage)
 	}

@@ -196,7 +196,9 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		if err := <-printed; err != nil {
 			return err
 		}
-		warnCut(t)
+		if news.Tally.Cut {
+			warnCut(t)
+		}
 		if ends.done && h.well(news) {
 			return nil
 		}
