@@ -242,9 +242,9 @@ func (e *execution) slotsFor(j *job) int32 {
 }
 
 // stop asks the caller to end running tasks of a job.
-func (e *execution) stop(j *job, ends func(index int32) bool) {
+func (e *execution) stop(j *job, ends func(r *run) bool) {
 	for id, r := range e.list.All() {
-		if r.job == j && r.started && ends(r.item.Index) {
+		if r.job == j && r.started && ends(r) {
 			e.out.Stops = append(e.out.Stops, Stop{Run: id, Job: j.id})
 		}
 	}
@@ -277,6 +277,10 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.enter(now, out)
 	r := c.exec.list.Find(e.Run)
 	if r == nil || !r.started {
+		return
+	}
+	if c.exec.unlaunched(r, &e) {
+		c.settle()
 		return
 	}
 	j, it, took := r.job, r.item, now-r.began

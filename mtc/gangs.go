@@ -1,8 +1,11 @@
 package mtc
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -20,20 +23,6 @@ const (
 	gathering              // a gang that gathers slots of several nodes
 	launched               // a gang that has its slots
 )
-
-// Bounds of the gangs of a node that gather side by side. More would hold slots against
-// each other, and would be out of reach of thieves with free slots. Gangs that fit on a
-// node are better stolen by a node with free slots: one of them gathers, in case no node
-// alone has enough.
-const (
-	gathersMax    = 4
-	gathersFitMax = 1
-)
-
-// gatherAfter is how long a gang that fits on this node waits for room here before it
-// gathers: a gang of this node, or a thief, may free or have the room meanwhile, and
-// neither costs a message.
-const gatherAfter = 200 * time.Millisecond
 
 // Gangs is the part of a Core that follows gangs on their way to slots.
 type Gangs struct{ core *Core }
@@ -119,16 +108,14 @@ func (e *execution) tooLarge(j *job) bool {
 func (e *execution) placeGang(j *job) (stage, got) {
 	alone := e.mustGather(j)
 	switch {
-	case alone && e.gathers < gathersMax:
-		return gathering, gotNext
-	case alone:
-		return 0, gotBlocked
-	case e.room.HoldsBeside(&e.used, j.next):
+	case !alone && e.room.HoldsBeside(&e.used, j.next):
 		return planned, gotNext
-	case e.gathers >= gathersFitMax:
+	case !policy.MayGather(e.gathers, !alone):
 		return 0, gotBlocked
+	case alone:
+		return gathering, gotNext
 	case j.gatherAt == 0:
-		j.gatherAt = e.now + gatherAfter
+		j.gatherAt = e.now + policy.GatherAfter
 	}
 	if j.gatherAt > e.now {
 		e.core.waits.at = min(e.core.waits.at, j.gatherAt)
@@ -145,6 +132,25 @@ func (e *execution) onPlaced(r *run) {
 	case borrows:
 		e.lent.Add(r.taskRoom())
 	}
+}
+
+// unlaunched takes in the end of a gang that was stopped before it had its slots, since a
+// person held its job or cancelled it: the gang waits as before, or ends without an attempt.
+func (e *execution) unlaunched(r *run, end *End) bool {
+	switch j := r.job; {
+	case r.stage != gathering || end.State == filch.OK:
+		return false
+	case j.void != 0 || j.cancelled(r.item.Index):
+		e.core.record(j, r.item, record.Task{State: cmp.Or(j.void, filch.Cancelled)})
+	case end.State == filch.Killed:
+		j.queue.Hold(&r.item)
+		j.queue.Shared.Push(r.item)
+		e.core.active(j)
+	default:
+		return false
+	}
+	e.release(end.Run)
+	return true
 }
 
 // leave takes in that a run is over.

@@ -52,11 +52,11 @@ func TestGangWaitsBeforeItGathers(t *testing.T) {
 	r := gangRig(t, 1)
 	r.submit(0, gangs(1, 2, 3, 0))
 	d := r.nodes[0]
-	r.at(gatherAfter - time.Millisecond)
+	r.at(policy.GatherAfter - time.Millisecond)
 	if len(r.started) != 1 || d.Look().Gathers() != 0 {
 		t.Errorf("%d gangs began and %d gather after %v, want 1 and 0", len(r.started), d.Look().Gathers(), r.now)
 	}
-	r.at(gatherAfter + 50*time.Millisecond)
+	r.at(policy.GatherAfter + 50*time.Millisecond)
 	if len(r.started) != 2 || d.Look().Gathers() != 1 || d.exec.used.Slots != 3 {
 		t.Errorf("%d gangs began and %d gather on %d slots after %v, want 2 and 1 on 3", len(r.started), d.Look().Gathers(), d.exec.used.Slots, r.now)
 	}
@@ -88,15 +88,15 @@ func TestGangThatFitsNowhereAloneGathersAtOnce(t *testing.T) {
 
 func TestFewGangsGatherSideBySide(t *testing.T) {
 	r := gangRig(t, 1)
-	r.submit(0, gangs(1, 2*gathersMax, 8, 0))
+	r.submit(0, gangs(1, 2*4, 8, 0))
 	r.submit(0, submit.Job{Job: 2, Total: 4, Spec: record.Spec{CrashLimit: record.CrashLimit}})
 	r.at(10 * time.Millisecond)
 	d := r.nodes[0]
-	if got := r.started; d.Look().Gathers() != gathersMax || len(got) != gathersMax+4 {
-		t.Errorf("%d gangs gather and %d tasks began, want %d, and 4 of the other job besides", d.Look().Gathers(), len(got), gathersMax)
+	if got := r.started; d.Look().Gathers() != 4 || len(got) != 4+4 {
+		t.Errorf("%d gangs gather and %d tasks began, want %d, and 4 of the other job besides", d.Look().Gathers(), len(got), 4)
 	}
-	if rec := r.run(1, time.Minute); rec.Tally().OK != 2*gathersMax {
-		t.Errorf("the gangs ended as %+v, want %d ok", rec.Tally(), 2*gathersMax)
+	if rec := r.run(1, time.Minute); rec.Tally().OK != 2*4 {
+		t.Errorf("the gangs ended as %+v, want %d ok", rec.Tally(), 2*4)
 	}
 	if d.Look().Gathers() != 0 {
 		t.Errorf("%d gangs gather at the end, want 0", d.Look().Gathers())
@@ -323,4 +323,51 @@ func TestGangsBesideProcesses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOrdersAboutGatheringGangs holds, or cancels, a gang that gathers beside one that runs:
+// the held gang gives back what it has and waits for the release; the cancelled gang ends
+// without an attempt.
+func TestOrdersAboutGatheringGangs(t *testing.T) {
+	begin := func(t *testing.T) (*rig, *rigNode) {
+		r := gangRig(t, 1)
+		r.length = slow(10 * time.Second)
+		r.submit(0, gangs(1, 2, 3, 0))
+		d := r.nodes[0]
+		if r.at(policy.GatherAfter + 50*time.Millisecond); d.Look().Gathers() != 1 {
+			t.Fatalf("%d gangs gather, want 1", d.Look().Gathers())
+		}
+		return r, d
+	}
+	t.Run("hold", func(t *testing.T) {
+		r, d := begin(t)
+		r.order(0, 1, record.Orders{Held: true, By: "ann", Serial: r.job(1).Serial})
+		if r.at(5 * time.Second); d.Look().Gathers() != 0 || len(r.started) != 2 {
+			t.Errorf("%d gangs of a held job gather, and %d starts, want 0 and 2", d.Look().Gathers(), len(r.started))
+		}
+		r.order(0, 1, record.Orders{Serial: r.job(1).Serial})
+		r.run(1, time.Minute)
+		for i := range int32(2) {
+			if got := r.task(1, i); got.State != filch.OK || got.Attempt != 1 {
+				t.Errorf("task %d is %+v, want ok in attempt 1", i, got)
+			}
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		r, d := begin(t)
+		r.order(0, 1, cancels(record.Pick{From: 1, Count: 1}))
+		r.run(1, time.Minute)
+		if got := r.task(1, 1); got.State != filch.Cancelled || got.Code != 0 || got.Began != 0 || d.Look().Gathers() != 0 {
+			t.Errorf("the cancelled gang is %+v, want cancelled without a start", got)
+		}
+	})
+	t.Run("cancel all", func(t *testing.T) {
+		r, d := begin(t)
+		d.Cancel(r.now, 1, "", &d.out)
+		r.act(d)
+		r.run(1, time.Minute)
+		if got := r.task(1, 1); got.State != filch.Cancelled || got.Code != 0 || got.Began != 0 {
+			t.Errorf("the gang of the cancelled job is %+v, want cancelled without a start", got)
+		}
+	})
 }

@@ -104,7 +104,7 @@ func (c *Core) void(j *job, s filch.State) {
 	}
 	if j.void < s { // news that the rest is skipped may come after a cancel
 		if j.void = s; s == filch.Cancelled {
-			c.exec.stop(j, func(int32) bool { return true })
+			c.exec.stop(j, func(*run) bool { return true })
 		}
 	}
 	q := &j.queue

@@ -96,10 +96,13 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 	if before != nil && before.Held && !j.rec.Held {
 		o.core.victim.fresh = true
 	}
+	if j.rec.Held && (before == nil || !before.Held) {
+		o.core.exec.stop(j, func(r *run) bool { return r.stage == gathering }) // see unlaunched
+	}
 	if j.void == filch.Cancelled || mutantSparesRest && j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
 		return
 	}
-	o.core.exec.stop(j, func(i int32) bool { return j.cancelled(i) && (before == nil || !before.Cancelled(i)) })
+	o.core.exec.stop(j, func(r *run) bool { i := r.item.Index; return j.cancelled(i) && (before == nil || !before.Cancelled(i)) })
 	o.obey(j)
 }
 

@@ -144,8 +144,8 @@ func (w *World) checkGangEnd(g *gangTask, e *launcher.TaskEnd) {
 	switch e.Kind {
 	case launcher.CauseNone:
 		is = a != nil && a.allRan() && len(a.ends) == len(a.ran) && !slices.ContainsFunc(a.ends, func(x truthEnd) bool { return x.Kind != launcher.CauseNone })
-	case launcher.CauseCancel:
-		is = g.stops()
+	case launcher.CauseCancel: // the gangs of a held bag give back what they gather
+		is = g.stops() || a == nil && g.bag.held
 	case launcher.CauseTimeLimit:
 		is = a != nil && j.request.Policy.TimeLimit > 0 && w.Now()-a.firstAt+w.slack() >= j.request.Policy.TimeLimit
 	case launcher.CauseNodeLost, launcher.CauseOurs:
