@@ -7,6 +7,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
+// MostRanks is in the hint of a refusal that names the number of ranks that would fit, before
+// the number. The mpiexec shim knows by it that fewer slots per rank would do.
+const MostRanks = "that fits: -n "
+
 // ListNames names nodes: "n1, n2 and 3 more".
 func ListNames[S ~string](names []S) string {
 	listed := make([]string, min(len(names), namesListed))

@@ -73,7 +73,7 @@ func (s *Session) loop() int {
 				ui.Say(e.Text)
 			}
 		case launcher.Refused:
-			if Dialect.Crowded != nil && e.Err.Kind == filch.NoFit && strings.Contains(e.Err.Hint, "that fits: -n ") {
+			if Dialect.Crowded != nil && e.Err.Kind == filch.NoFit && strings.Contains(e.Err.Hint, launcher.MostRanks) {
 				s.run.Close()
 				s.restore()
 				return Dialect.Crowded(&e.Err)

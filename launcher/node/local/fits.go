@@ -38,7 +38,7 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 			WithHint("largest that fits: -N %d", nodes)
 	case ranks < int64(d.Ranks):
 		return filch.Errorf(filch.NoFit, "cannot run %s of %s: %s room for %d", filch.Plural(d.Ranks, "rank"), RoomText(d), nodesHave(nodes), ranks).
-			WithHint("largest that fits: -n %d", ranks)
+			WithHint("largest %s%d", launcher.MostRanks, ranks)
 	}
 	if spare, ok := d.Spared(s.Members); d.Spare > 0 && ok && spare < d.Spare {
 		return filch.Errorf(filch.NoFit, "cannot hold %s besides the nodes of %s of %s: %s left", filch.Plural(d.Spare, "spare node"), filch.Plural(d.Ranks, "rank"), RoomText(d), filch.Plural(spare, "such node")+" "+filch.Agree(spare, "is", "are")).

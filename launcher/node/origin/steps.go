@@ -218,7 +218,7 @@ func (p *parents) stepFits(j *job, need *stealer.Need) *filch.Error {
 		hint += "; filch submit -c N gives each task N slots"
 	}
 	if sum > 0 {
-		hint += fmt.Sprintf("; largest step that fits: -n %d", sum)
+		hint += fmt.Sprintf("; largest step %s%d", launcher.MostRanks, sum)
 	}
 	return err.WithHint("%s", hint)
 }
