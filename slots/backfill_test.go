@@ -105,6 +105,25 @@ func TestLockRecalls(t *testing.T) {
 	}
 }
 
+// Room that a job keeps after its ranks ended lends nothing, though the hold before the launch
+// lent its slots to tasks.
+func TestRetainedRoomLendsNothing(t *testing.T) {
+	l, a, busy := hold(t, 4)
+	permit(l, a, 2, true)
+	l.EndTask(3, busy, false)
+	lease := l.Status(a.Key).Lease
+	if _, ok := l.Lock(3, a.Key, lease, 4); !ok || !l.Run(a.Key, lease) {
+		t.Fatal("the job with all its slots does not start")
+	}
+	if !l.Spares.Retain(4, a.Key, lease) {
+		t.Fatal("the room of the ranks that ended is not kept")
+	}
+	l.Check()
+	if _, ok := l.Backfill.Take(5, 1, filch.Room{Slots: 1}); ok {
+		t.Error("a task is let through in kept room")
+	}
+}
+
 // The end of a hold leaves its tasks; a job that waits has them recalled.
 func TestTasksOutliveTheirHold(t *testing.T) {
 	for _, waits := range []bool{false, true} {

@@ -47,7 +47,7 @@ func (s *Spares) Retain(now time.Duration, k Key, lease filch.LeaseID) bool {
 		return false
 	}
 	c.state, c.kept, c.got, c.ends = Held, true, now, 0
-	c.ask.Wait, c.ask.Want = false, c.held
+	c.ask.Wait, c.ask.Want, c.lends = false, c.held, lending{}
 	c.heard(now)
 	l.reports.touch(now, c)
 	return true
