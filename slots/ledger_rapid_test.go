@@ -290,10 +290,10 @@ func (m *model) keep(t *rapid.T) {
 	k := Key{Job: job, Attempt: 1}
 	s := m.ledger.Status(k)
 	ok := m.ledger.Spares.Keep(m.now, k, m.leases[job], n)
-	if want := s.State == Held && s.Held >= n && s.Lease == m.leases[job]; ok != want {
+	if want := s.Lease == m.leases[job] && (s.State > Held || s.State == Held && s.Held >= n); ok != want {
 		t.Fatalf("keeps %d ranks of %+v: %t, want %t", n, s, ok, want)
 	}
-	if ok && m.kept[job] == 0 {
+	if ok && s.State == Held && m.kept[job] == 0 {
 		m.kept[job] = n
 	}
 	m.recalled(t)

@@ -13,10 +13,14 @@ import (
 type Spares struct{ ledger *Ledger }
 
 // Keep makes a hold one that is kept, with room for ranks and no more. Keep fails if the hold
-// has too few ranks, or is gone.
+// has too few ranks, or is gone. Room in use by ranks stays as it is: the origin answered a
+// Grant from before the launch.
 func (s *Spares) Keep(now time.Duration, k Key, lease filch.LeaseID, ranks int32) bool {
 	l := s.ledger
 	c := l.find(k, lease)
+	if c != nil && c.state > Held {
+		return true
+	}
 	if c == nil || c.state != Held || c.firm() < ranks || ranks <= 0 {
 		return false
 	}

@@ -175,3 +175,40 @@ func TestARunGathersAgainWithoutEnoughSpareNodes(t *testing.T) {
 	w.run(120 * sec)
 	w.quiet()
 }
+
+// A Grant of a run with spare nodes that arrives late, after the launch, has the origin answer
+// once. The lender of slots in use has nothing to add: if the lender answered, the two nodes
+// would answer each other as fast as the network allows, for as long as the run lasts.
+func TestALateGrantOfARunWithSpareNodesIsAnsweredOnce(t *testing.T) {
+	w := newNet(t, 4, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	grants := map[filch.NodeName]*launcher.Grant{}
+	w.onSend = func(from, to filch.NodeName, m launcher.Message) {
+		if g, ok := m.(*launcher.Grant); ok && to == "n1" && g.Held > 0 {
+			grants[from] = g
+		}
+	}
+	id := w.submit("n1", 1, spareRun())
+	w.run(sec)
+	nodes, _ := w.nodesOf(id)
+	late := slices.DeleteFunc(nodes, func(n filch.NodeName) bool { return n == "n1" || grants[n] == nil })
+	if len(late) == 0 {
+		t.Fatalf("no node of %v granted slots", nodes)
+	}
+	said := 0
+	w.onSend = func(_, _ filch.NodeName, m launcher.Message) {
+		switch m.(type) {
+		case *launcher.Grant, *launcher.Renew:
+			said++
+		}
+	}
+	w.nodes["n1"].input(func(out *launcher.Outbox) {
+		w.nodes["n1"].node.Message(w.Now(), late[0], grants[late[0]], out)
+	})
+	w.run(sec)
+	if said > 3 {
+		t.Errorf("%d messages about slots in the second after a late Grant of %s, want the answer and the renewals", said, late[0])
+	}
+	w.run(30 * sec)
+	w.quiet()
+}
