@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -35,6 +36,7 @@ func runSeed(seed uint64, slant string, looks engine.Looks, trace func(line stri
 	w := SlantedWorld(seed, slant, trace)
 	w.opt.Looks = looks
 	w.Run(faultSpan + cutLongest + settleSpan)
+	w.settleRuns()
 	w.settleBags()
 	before := w.stats
 	if len(w.Broken()) == 0 {
@@ -75,6 +77,19 @@ func (w *World) settleBags() {
 	for limit := w.Now() + bagsSpan; w.Now() < limit && len(w.Broken()) == 0 && slices.ContainsFunc(w.bags, ends); {
 		w.Run(w.Now() + taskPause)
 	}
+}
+
+// settleRuns goes on until no job is left where a slant has runs that may take all slots,
+// one after the other: the run of a seed then lasts no longer than these runs may take.
+func (w *World) settleRuns() {
+	for limit := w.Now() + w.longRuns; w.Now() < limit && len(w.Broken()) == 0 && slices.ContainsFunc(w.hosts, (*host).hasJobs); {
+		w.Run(w.Now() + taskPause)
+	}
+}
+
+// hasJobs reports whether the launcher knows of a job that has not ended.
+func (h *host) hasJobs() bool {
+	return h.node != nil && slices.ContainsFunc(h.node.Jobs(h.Local()), func(i launcher.JobInfo) bool { return !isFinal(i.State) })
 }
 
 // checkSilent: once all was over, the nodes had little to say.

@@ -210,6 +210,7 @@ func slantRifts(w *World, d *engine.Dice) {
 	for _, j := range w.jobs {
 		if j.parent == nil && len(j.steps) == 0 && d.Chance(0.3) {
 			j.Runs, j.request.Detach = d.Between(cutLongest, cutLongest+faultSpan), false
+			w.longRuns += 2 * j.Runs // a rift may end the first attempt
 		}
 	}
 	for range 2 {

@@ -78,12 +78,13 @@ type recording struct {
 
 // hooks are the parts of a world that not every run has.
 type hooks struct {
-	members *filch.Members // shared by all launchers; nil: each has its own
-	fuse    *fuse
-	slanted bool                                     // it has a slant, with faults of its own: no host is off for good
-	watch   func(from, to *host, m launcher.Message) // sees every message sent
-	peek    func(h *host, in *input)                 // sees every input before the Node does
-	hurt    bool                                     // a disk failed, or rotted
+	members  *filch.Members // shared by all launchers; nil: each has its own
+	fuse     *fuse
+	slanted  bool                                     // it has a slant, with faults of its own: no host is off for good
+	longRuns time.Duration                            // the most that the runs of a slant take, one after the other
+	watch    func(from, to *host, m launcher.Message) // sees every message sent
+	peek     func(h *host, in *input)                 // sees every input before the Node does
+	hurt     bool                                     // a disk failed, or rotted
 }
 
 // memory is what the checkers remember of the messages; nil maps in a run that
