@@ -130,6 +130,17 @@ func (c *cell) launchable() int32 {
 	return min(c.last.Held, c.limit)
 }
 
+// Recalled names the nodes asked for lent room back that have not reported yet that no task has
+// the room any more.
+func (g *Gather) Recalled() (names []filch.NodeName) {
+	for i := range g.cells {
+		if c := &g.cells[i]; g.usable(c) && (c.recalls || !c.lends && c.last.Lent > 0) {
+			names = append(names, g.name(i))
+		}
+	}
+	return names
+}
+
 // Lent sums up the tasks in the held room: their number, and the job with most of them.
 func (g *Gather) Lent(now time.Duration) (l Lent) {
 	by := make(map[filch.JobID]int32)

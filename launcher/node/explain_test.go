@@ -33,6 +33,28 @@ func TestAWaitForSlotsWithoutAHolder(t *testing.T) {
 	}
 }
 
+// The slots that a run holds on n2 are lent to tasks until the run can start. The answer of n2
+// that the slots are lent no more is lost: the run has all its slots, and waits for n2.
+func TestAWaitForSlotsThatWereLent(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at = 8 * sec }
+	w.submit("n3", 1, gang(4))
+	w.run(sec)
+	id := w.submit("n1", 2, gang(12))
+	w.run(4 * sec)
+	w.faults.cut = func(from, to filch.NodeName) bool { return from == "n2" && to == "n1" }
+	w.run(4 * sec)
+	x, err := w.nodes["n1"].node.Explain(w.Now(), id)
+	if want := "room for 12 ranks is held, in part lent to tasks: n2 did not report yet that no task has the slots any more"; err != nil || x.Text != want {
+		t.Errorf("%q (%v), want %q", x.Text, err, want)
+	}
+	w.faults.cut = nil
+	w.run(5 * sec)
+	if x, err = w.nodes["n1"].node.Explain(w.Now(), id); err != nil || x.Phase != "run" {
+		t.Errorf("later: %+v (%v), want a run", x, err)
+	}
+}
+
 // n2 crashes when the launch arrives, and its next launcher does not know the launch. The
 // origin gives the launch up, and cannot reach n3, which has a part in the launch.
 func TestALaunchThatIsGivenUpHasAReason(t *testing.T) {

@@ -114,7 +114,9 @@ func (e *explainer) missing(j *job) string {
 	}
 	held, asked := j.gather.Held()
 	text := fmt.Sprintf("room for %d of %s is held, %d missing (%s asked)", held, filch.Plural(j.need.Ranks, "rank"), max(0, int64(j.need.Ranks)-held), filch.Plural(asked, "node"))
-	if held >= int64(j.need.Ranks) {
+	if recalled := j.gather.Recalled(); held >= int64(j.need.Ranks) && len(recalled) > 0 {
+		text = fmt.Sprintf("room for %s is held, in part lent to tasks: %s did not report yet that no task has the slots any more", filch.Plural(held, "rank"), launcher.ListNames(recalled))
+	} else if held >= int64(j.need.Ranks) {
 		text = fmt.Sprintf("room for %s is held, but not on the nodes asked for (%s asked)", filch.Plural(held, "rank"), filch.Plural(asked, "node"))
 		if j.need.Spare > 0 {
 			text = fmt.Sprintf("room for %s is held, but not yet for the ranks and %s (%s asked)", filch.Plural(held, "rank"), filch.Plural(j.need.Spare, "spare node"), filch.Plural(asked, "node"))
