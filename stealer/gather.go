@@ -91,6 +91,7 @@ type cell struct {
 	lends   bool          // tasks may use the room held there
 	recalls bool          // they may no more, and the lender has not said that it knows
 	frees   time.Duration // when the missing ranks find room; 0: not known
+	heard   uint32        // the refreshes before the last report
 }
 
 // Gather collects slots for one job. Gather asks the origin's own node, then
@@ -114,6 +115,8 @@ type Gather struct {
 	poll    time.Duration
 	again   time.Duration // no cell is due earlier
 	lendAt  time.Duration // when held room is lent; Never: it is, or the gather does not insist
+
+	refreshes uint32 // calls of Refresh that asked
 }
 
 // NewGather makes a Gather for a job submitted on self.
@@ -339,7 +342,7 @@ func (g *Gather) Granted(now time.Duration, from filch.NodeName, n Grant, out *M
 	// The lender lends without a new version: it does not ask whether each task may start.
 	if news || mutantStaleGrant || n.Lease == c.last.Lease && n.Version == c.last.Version {
 		g.count(c, -1)
-		c.last = n
+		c.last, c.heard = n, g.refreshes
 		g.count(c, 1)
 		if c.frees = 0; n.Frees > 0 {
 			c.frees = now + n.Frees

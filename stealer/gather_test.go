@@ -387,3 +387,63 @@ func TestWhoWasAwayWhenAllWereAskedToWaitIsAskedLater(t *testing.T) {
 		}
 	}
 }
+
+// A refresh asks few of many lenders. The explanation then names only jobs that a lender still
+// names: one lender of each job is asked, and the job is dropped for all lenders if that
+// lender names another.
+func TestRefreshKeepsNoEndedJob(t *testing.T) {
+	const nodes, asked = 40, 4
+	m := cluster(nodes, 4)
+	g := NewGather(need(4*nodes), m, "n1", Policy{}, 7)
+	s := newScene(t, g, m, 0)
+	s.begin()
+	holder := func(n filch.NodeName) filch.JobID { return filch.JobID(len(n)) } // n1 to n9: 2, the others: 3
+	answer := func(asks []Ask) {
+		for _, a := range asks {
+			s.version++
+			g.Granted(0, a.To, Grant{Lease: theLease, Version: s.version, Round: a.Round, Waiting: true, Holder: holder(a.To), Holds: 4}, &Moves{})
+		}
+	}
+	named := func() map[filch.JobID]int {
+		n := make(map[filch.JobID]int)
+		for _, seat := range g.Seats(nodes) {
+			if !seat.Old {
+				n[seat.Last.Holder]++
+			}
+		}
+		return n
+	}
+	var all []Ask
+	for _, wave := range s.rounds {
+		all = append(all, wave...)
+	}
+	answer(all)
+	refresh := func(at time.Duration) {
+		var moves Moves
+		g.Refresh(at, asked, &moves)
+		if len(moves.Asks) != asked {
+			t.Fatalf("a refresh asks %d lenders, want %d", len(moves.Asks), asked)
+		}
+		if len(named()) == 0 {
+			t.Errorf("while a refresh is not answered, no job is named")
+		}
+		answer(moves.Asks)
+	}
+	for i := range 20 {
+		refresh(time.Duration(i+1) * 30 * time.Second)
+		if n := named(); n[2] != 9 || n[3] != nodes-9 {
+			t.Errorf("after refresh %d the jobs are named by %v lenders, want 9 and %d", i, n, nodes-9)
+		}
+	}
+	holder = func(filch.NodeName) filch.JobID { return 5 }
+	refresh(700 * time.Second)
+	if n := named(); n[2]+n[3] > 0 || n[5] != asked {
+		t.Errorf("after both jobs ended the jobs are named by %v lenders, want only job 5 by %d", n, asked)
+	}
+	for i := range nodes / (asked - 1) { // beside one lender of job 5, those silent for longest
+		refresh(time.Duration(i+24) * 30 * time.Second)
+	}
+	if n := named(); n[5] != nodes {
+		t.Errorf("in the end the jobs are named by %v lenders, want job 5 by all", n)
+	}
+}

@@ -1,6 +1,8 @@
 package stealer
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -65,6 +67,7 @@ type Seat struct {
 	Node  filch.NodeName
 	Limit int32
 	Last  Grant
+	Old   bool // no lender confirmed lately what this one named: see [Gather.Refresh]
 }
 
 // Full reports whether all usable room of the candidate is held.
@@ -74,33 +77,83 @@ func (s *Seat) Full() bool { return s.Last.Held+s.Last.Lent >= s.Limit }
 // own node first, then the circles.
 func (g *Gather) Seats(k int) []Seat {
 	var out []Seat
+	confirmed := g.confirmed()
 	for i := range g.cells {
 		c := &g.cells[i]
 		if len(out) == k {
 			break
 		}
 		if c.asked > 0 {
-			out = append(out, Seat{Node: g.name(i), Limit: c.limit, Last: c.last})
+			out = append(out, Seat{Node: g.name(i), Limit: c.limit, Last: c.last, Old: !confirmed[c.blame()]})
 		}
 	}
 	return out
 }
 
-// Refresh asks up to k of the nodes still short again, so an explanation is up to
-// date.
+// blame is what a lender names as the reason for missing room.
+type blame struct {
+	holder filch.JobID
+	lacks  string
+}
+
+func (c *cell) blame() blame { return blame{c.last.Holder, c.last.Lacks} }
+
+// confirmed are the reasons that a lender gave since the last Refresh, or since the one before
+// while an ask of the last is not answered.
+func (g *Gather) confirmed() map[blame]bool {
+	last, open := make(map[blame]uint32), make(map[blame]bool)
+	for i := range g.cells {
+		if c := &g.cells[i]; c.asked > 0 {
+			b := c.blame()
+			last[b], open[b] = max(last[b], c.heard), open[b] || c.open
+		}
+	}
+	all := make(map[blame]bool, len(last))
+	for b, heard := range last { // in any order: a set
+		all[b] = heard == g.refreshes || heard+1 == g.refreshes && open[b]
+	}
+	return all
+}
+
+// Refresh asks up to k of the nodes still short again, so an explanation is up to date: for each
+// job that lenders named, most slots first, one of these lenders, since the ranks of a job
+// mostly end together. Then the lenders that were silent for longest.
 func (g *Gather) Refresh(now time.Duration, k int, out *Moves) {
 	if g.stage != Insist {
 		return
 	}
 	g.round++
+	g.refreshes++
+	for _, i := range g.toRefresh(k) {
+		g.ask(now, i, g.cells[i].limit, false, true, out)
+	}
+}
+
+// toRefresh are the candidates for a Refresh, in the order of asking.
+func (g *Gather) toRefresh(k int) []int {
+	var short []int
+	holds := make(map[blame]int64)
 	for i := range g.cells {
-		c := &g.cells[i]
-		if k == 0 {
-			return
-		}
-		if c.ranks() < c.limit && g.members.At(c.member).Standing == filch.Up {
-			g.ask(now, i, c.limit, false, true, out)
-			k--
+		if c := &g.cells[i]; c.ranks() < c.limit && g.members.At(c.member).Standing == filch.Up {
+			short = append(short, i)
+			holds[c.blame()] += int64(c.last.Holds)
 		}
 	}
+	if len(short) <= k {
+		return short
+	}
+	slices.SortStableFunc(short, func(a, b int) int { return cmp.Compare(g.cells[a].heard, g.cells[b].heard) })
+	var first, rest []int
+	for _, i := range short {
+		if b := g.cells[i].blame(); b != (blame{}) && holds[b] >= 0 {
+			first = append(first, i)
+			holds[b] = -1 - holds[b]
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	slices.SortStableFunc(first, func(a, b int) int { return cmp.Compare(holds[g.cells[a].blame()], holds[g.cells[b].blame()]) })
+	short = append(first, rest...)[:k]
+	slices.Sort(short)
+	return short
 }

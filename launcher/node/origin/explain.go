@@ -159,10 +159,10 @@ func (j *job) lostText() string {
 	return fmt.Sprintf("waits until no rank of the job can run on %s any more: until the node is back, or its lease has run out", launcher.ListNames(lost))
 }
 
-// silentLenders returns the lenders that have not named the job with the missing slots.
+// silentLenders returns the lenders that have not named the job with the missing slots lately.
 func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if !s.Full() && s.Last.Holder == 0 && s.Last.Lacks == "" {
+		if !s.Full() && (s.Old || s.Last.Holder == 0 && s.Last.Lacks == "") {
 			nodes = append(nodes, s.Node)
 		}
 	}
@@ -170,13 +170,14 @@ func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 }
 
 // blockers describes the jobs with most of the slots that j waits for, or of what else j
-// lacks.
+// lacks. A job that no lender confirmed lately may have ended, and is not named.
 func (e *explainer) blockers(j *job) []string {
 	type block struct {
 		job   filch.JobID
 		holds int32
 		nodes []string
 		lacks string
+		old   int // 1: not confirmed
 	}
 	var all []block
 	for _, s := range j.gather.Seats(e.Members.Len()) {
@@ -188,13 +189,19 @@ func (e *explainer) blockers(j *job) []string {
 			i = len(all)
 			all = append(all, block{job: s.Last.Holder, lacks: s.Last.Lacks})
 		}
+		if s.Old {
+			all[i].old = 1
+		}
 		all[i].holds += s.Last.Holds
 		all[i].nodes = append(all[i].nodes, string(s.Node))
 	}
-	slices.SortStableFunc(all, func(a, b block) int { return cmp.Compare(b.holds, a.holds) })
+	slices.SortStableFunc(all, func(a, b block) int { return cmp.Or(a.old-b.old, cmp.Compare(b.holds, a.holds)) })
 	var out []string
 	for i, b := range all {
-		if i == 3 {
+		if b.old > 0 && i == 0 {
+			return nil
+		}
+		if i == 3 || b.old > 0 {
 			out = append(out, fmt.Sprintf("%d jobs more", len(all)-i))
 			break
 		}
@@ -285,6 +292,9 @@ func (e *explainer) explainGather(now time.Duration, j *job, x *launcher.Explana
 	for _, s := range j.gather.Seats(e.Members.Len()) {
 		if s.Full() {
 			continue
+		}
+		if s.Old {
+			s.Last.Holder, s.Last.Holds = 0, 0
 		}
 		x.Places = append(x.Places, launcher.Place{
 			Node: s.Node, Held: s.Last.Held, Want: s.Limit, Free: s.Last.Free, Holder: s.Last.Holder, Holds: s.Last.Holds,

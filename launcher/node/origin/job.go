@@ -16,7 +16,7 @@ const (
 	// SayAfter and SayEvery are when the client of a waiting job gets a StillWaiting.
 	SayAfter = 5 * time.Second
 	SayEvery = 30 * time.Second
-	// refreshBefore is how long before a StillWaiting the busiest nodes are asked again.
+	// refreshBefore is how long before a StillWaiting some lenders are asked again.
 	refreshBefore = 200 * time.Millisecond
 	// repeatMin is the pause before an unanswered message to a participant is repeated;
 	// the pause doubles up to RepeatMax.

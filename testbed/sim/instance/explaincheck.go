@@ -15,8 +15,8 @@ import (
 // then: it must name what the job waits for, and that must be so.
 
 // Times of the looks at explanations. A fault has been noticed by all after staleSpan.
-// A job that waits asks all lenders anew before it says what it waits for, so that
-// whom it blames may have ended staleBlame ago.
+// Before a job that waits says what it waits for, it asks a lender of each job that it blames,
+// so that such a job may have ended staleBlame ago.
 const (
 	explainEvery = 6 * time.Second
 	staleSpan    = 20 * time.Second
