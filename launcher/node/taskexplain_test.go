@@ -165,6 +165,40 @@ func TestATaskWhoseSlotsARunTookDoesNotRun(t *testing.T) {
 	}
 }
 
+// A run takes the slots of a gang while the start of the gang is recorded. The gang gathers slots
+// again until the run ends, and does not run.
+func TestAGangWhoseSlotsARunTookDoesNotRun(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 3 * sec }
+	w.submit("n2", 3, gang(8))
+	w.run(sec)
+	id := w.bag("n1", 1, 1, func(s *submit.Job) {
+		ofGangs(8, 2)(s)
+		s.Spec.Once = true
+	})
+	owner := func() (h launcher.TasksHere) {
+		for _, name := range w.names {
+			if o := w.nodes[name].node.TasksHere(id); o.Ready+o.Running > 0 {
+				h = o
+			}
+		}
+		return h
+	}
+	w.run(sec)
+	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
+	w.until("the gang to have the slots", 4*sec, func() bool { return owner().Opening > 0 })
+	run := w.submit("n1", 2, urgentRun(8))
+	w.until("the run to have the slots", sec, func() bool { nodes, _ := w.nodesOf(run); return len(nodes) == 2 })
+	w.faults.stores = nil
+	w.until("the start to be recorded", 4*sec, func() bool { return owner().Opening == 0 })
+	if h := owner(); h.Running != 0 || h.Ready != 1 || h.Gathers != 1 || h.Lacks == "" {
+		t.Errorf("the gang stands as %+v, want that it gathers slots", h)
+	}
+	if got := w.tally(id, 30*sec); got.OK != 1 {
+		t.Errorf("got %+v, want 1 ok", got)
+	}
+}
+
 // n2 does not receive the offer of n1. Until n1 takes the offered tasks back, the tasks do
 // not wait for slots: all slots are free.
 func TestATaskThatIsOfferedDoesNotWaitForSlots(t *testing.T) {

@@ -61,10 +61,16 @@ func (g *Gangs) Go(t *local.Turn, id filch.JobID) {
 	}
 }
 
+// Gathers reports whether the run of a gang gathers slots, the first time or again.
+func (g *Gangs) Gathers(id filch.JobID) bool {
+	j := g.jobs[id]
+	return j != nil && j.run == nil
+}
+
 // Lacks says what the run of a gang waits for; "" if that is unknown.
 func (g *Gangs) Lacks(id filch.JobID) string {
-	if j := g.jobs[id]; j != nil && j.run == nil {
-		return g.origin.explainer.missing(j)
+	if g.Gathers(id) {
+		return g.origin.explainer.missing(g.jobs[id])
 	}
 	return ""
 }

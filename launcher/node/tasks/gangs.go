@@ -189,8 +189,11 @@ func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHe
 	return h
 }
 
-// runs reports whether a task has its slots: a gang gathers them first.
-func (r *Running) runs() bool { return r.gang == nil || r.gang.goes }
+// isRunning reports whether a task has its slots: a gang gathers them first, and again after a
+// launch given up.
+func (w *Tasks) isRunning(r *Running) bool {
+	return r.gang == nil || r.gang.goes && !w.gangs.Gathers(r.gang.run)
+}
 
 // of is the gang's part of a task to be started; nil for a task of one process.
 func (g *Gangs) of(s *mtc.Start) *gang {

@@ -46,9 +46,13 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		}
 	}
 	for _, r := range w.runs { // in any order: a sum
-		if r.job == id && r.gang != nil && !r.gang.placed {
+		if r.job == id && r.gang != nil && (!r.gang.placed || w.gangs.Gathers(r.gang.run)) {
 			if h.Gathers++; h.Lacks == "" {
 				h.Lacks = w.gangs.Lacks(r.gang.run)
+			}
+			if r.gang.goes { // the gang lost its slots before its ranks began
+				h.Running--
+				h.Ready++
 			}
 		}
 	}
@@ -86,7 +90,7 @@ func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
 // time of day at now.
 func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
 	for _, r := range w.runs { // in any order: at most one attempt runs
-		if r.job == id && r.Index == index && r.over == nil && r.runs() {
+		if r.job == id && r.Index == index && r.over == nil && w.isRunning(r) {
 			h.Running = true
 			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
@@ -110,7 +114,7 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 	at := make(map[filch.JobID]int)
 	for _, r := range w.runs { // in any order: sums, and the longest
-		if !r.runs() {
+		if !w.isRunning(r) {
 			continue
 		}
 		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Named: r.Loan.Room().Named, Tasks: 1}
@@ -146,7 +150,7 @@ func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.
 func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.RunningTasks) {
 	var all launcher.RunningTasks
 	for serial, r := range w.runs { // in any order: Add sorts
-		if r.job == id && r.over == nil && r.runs() {
+		if r.job == id && r.over == nil && w.isRunning(r) {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
 				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Took: took, Serial: serial,

@@ -78,6 +78,8 @@ type gangRuns interface {
 	Stop(t *local.Turn, id filch.JobID)
 	// Go has the ranks of a run begin that waits with its slots.
 	Go(t *local.Turn, id filch.JobID)
+	// Gathers reports whether the run gathers slots: also again, after a launch given up.
+	Gathers(id filch.JobID) bool
 	// Lacks says what the run waits for; "" if that is unknown.
 	Lacks(id filch.JobID) string
 }
