@@ -143,7 +143,8 @@ func (w *World) checkAllBegan(b *bag, n int32) {
 func (w *World) droppedJob(j *job) bool {
 	a := j.last()
 	if a == nil {
-		return w.quota.dropped > 0 && (j.cancelled || !w.allWell(j.submittedAt-leaseBound))
+		skipped := len(j.awaited) > 0 // perhaps, and without a word to the client of a detached run
+		return w.quota.dropped > 0 && (j.cancelled || skipped || !w.allWell(j.submittedAt-leaseBound))
 	}
 	var ended time.Duration
 	for i := range a.ends {
