@@ -56,6 +56,29 @@ func TestFaultSeeds(t *testing.T) {
 	}
 }
 
+// The first seeds of each slant: two minutes of CPU, or with -short 25 seconds.
+const (
+	slantSeeds      = 30
+	slantSeedsShort = 6
+)
+
+// TestSlantSeeds runs the plans that have more of one thing.
+func TestSlantSeeds(t *testing.T) {
+	count := slantSeeds
+	if testing.Short() {
+		count = slantSeedsShort
+	}
+	for _, name := range Slants() {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			sum := Sum(&text, engine.Sweep(1, count, func(seed uint64) Run { return RunSlanted(seed, name, nil) }))
+			if sum.Bad > 0 {
+				t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
+			}
+		})
+	}
+}
+
 // simulated are the packages whose sources decide what a seed does.
 var simulated = []string{
 	".", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node",

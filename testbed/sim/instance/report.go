@@ -87,7 +87,11 @@ func Sum(out io.Writer, runs []Run) Total {
 		rule := r.Violations[0].Rule
 		t.Rules[rule]++
 		if t.Bad++; t.Rules[rule] <= maxPrinted {
-			fmt.Fprintf(out, "seed %d: %v\n  replay: FILCH_SEED=%d go test -run TestFaultSeeds ./testbed/sim/instance\n", r.Seed, r.Violations[0], r.Seed)
+			replay := fmt.Sprintf("FILCH_SEED=%d go test -run TestFaultSeeds ./testbed/sim/instance", r.Seed)
+			if r.Slant != "" {
+				replay = fmt.Sprintf("go run ./testbed/sim/instance/cmd -v -slant %s -seed %d", r.Slant, r.Seed)
+			}
+			fmt.Fprintf(out, "seed %d: %v\n  replay: %s\n", r.Seed, r.Violations[0], replay)
 		}
 	}
 	return t

@@ -11,6 +11,7 @@ import (
 // Run is what became of one fault seed.
 type Run struct {
 	Seed       uint64
+	Slant      string
 	Hash       uint64
 	Events     uint64
 	Messages   uint64
@@ -54,7 +55,7 @@ func runSeed(seed uint64, slant string, looks engine.Looks, trace func(line stri
 		w.checkSilent(&before, &after)
 	}
 	r := Run{
-		Seed: seed, Hash: w.Hash(), Events: w.Steps(), Messages: w.stats.Messages,
+		Seed: seed, Slant: slant, Hash: w.Hash(), Events: w.Steps(), Messages: w.stats.Messages,
 		Hosts: len(w.hosts), Jobs: len(w.jobs) + len(w.bags), Ended: w.stats.Ended, Violations: w.Broken(),
 	}
 	if w.fuse != nil && w.fuse.blown {
