@@ -39,6 +39,20 @@ type gang struct {
 	ending  bool // the run has ended, and ranks may run on lost nodes
 }
 
+// gangRuns is the interface of tasks to the runs of gangs, by the id of the run.
+type gangRuns interface {
+	// Begin begins the run of the task with a serial. An error says that the gang can never
+	// start.
+	Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
+	Stop(t *local.Turn, id filch.JobID)
+	// Go has the ranks of a run begin that waits with its slots.
+	Go(t *local.Turn, id filch.JobID)
+	// Gathers reports whether the run gathers slots: also again, after a launch given up.
+	Gathers(id filch.JobID) bool
+	// Lacks says what the run waits for; "" if that is unknown.
+	Lacks(id filch.JobID) string
+}
+
 // gangRemains wait for ranks that must end before a gang starts again, or counts as lost.
 type gangRemains interface {
 	AwaitOwner(t *local.Turn, owner filch.NodeName, incarnation uint64, over func(t *local.Turn))
@@ -191,8 +205,8 @@ func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHe
 
 // isRunning reports whether a task has its slots: a gang gathers them first, and again after a
 // launch given up.
-func (w *Tasks) isRunning(r *Running) bool {
-	return r.gang == nil || r.gang.goes && !w.gangs.Gathers(r.gang.run)
+func (g *Gangs) isRunning(r *Running) bool {
+	return r.gang == nil || r.gang.goes && !g.tasks.gangs.Gathers(r.gang.run)
 }
 
 // of is the gang's part of a task to be started; nil for a task of one process.

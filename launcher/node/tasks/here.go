@@ -90,7 +90,7 @@ func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
 // time of day at now.
 func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
 	for _, r := range w.runs { // in any order: at most one attempt runs
-		if r.job == id && r.Index == index && r.over == nil && w.isRunning(r) {
+		if r.job == id && r.Index == index && r.over == nil && w.Gangs.isRunning(r) {
 			h.Running = true
 			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
@@ -114,7 +114,7 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int
 func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 	at := make(map[filch.JobID]int)
 	for _, r := range w.runs { // in any order: sums, and the longest
-		if !w.isRunning(r) {
+		if !w.Gangs.isRunning(r) {
 			continue
 		}
 		h := launcher.Holder{Job: r.job, Slots: r.Loan.Room().Slots, Named: r.Loan.Room().Named, Tasks: 1}
@@ -150,7 +150,7 @@ func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.
 func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.RunningTasks) {
 	var all launcher.RunningTasks
 	for serial, r := range w.runs { // in any order: Add sorts
-		if r.job == id && r.over == nil && w.isRunning(r) {
+		if r.job == id && r.over == nil && w.Gangs.isRunning(r) {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
 				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Took: took, Serial: serial,

@@ -70,20 +70,6 @@ type taskParents interface {
 	OnReserved(t *local.Turn, id filch.JobID)
 }
 
-// gangRuns is the interface of tasks to the runs of gangs, by the id of the run.
-type gangRuns interface {
-	// Begin begins the run of the task with a serial. An error says that the gang can never
-	// start.
-	Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error
-	Stop(t *local.Turn, id filch.JobID)
-	// Go has the ranks of a run begin that waits with its slots.
-	Go(t *local.Turn, id filch.JobID)
-	// Gathers reports whether the run gathers slots: also again, after a launch given up.
-	Gathers(id filch.JobID) bool
-	// Lacks says what the run waits for; "" if that is unknown.
-	Lacks(id filch.JobID) string
-}
-
 // partial is a job with more of its submission to come.
 type partial struct {
 	client launcher.ClientID
