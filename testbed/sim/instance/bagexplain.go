@@ -72,7 +72,8 @@ func (w *World) bagStands(b *bag, text string) bool {
 			}
 		}
 	case says("wait for slots") || says("waits for slots"):
-		return !w.idles(b)
+		// A limit of tasks at a time leaves hosts idle beside a bag that goes on.
+		return !w.idles(b) || b.request.Spec.Cap > 0 && b.lastAt > w.Now()-staleSpan
 	case says("waits for the end of"):
 		for _, a := range b.after {
 			if !a.finished || a.lastAt > w.Now()-staleSpan {
