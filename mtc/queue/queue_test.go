@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -139,11 +140,11 @@ func TestSettle(t *testing.T) {
 					t.Errorf("round %d: %+v, want %+v", round, got, c.t)
 				}
 				for i, want := range c.want {
-					if k := r.Blocks[0].Find(uint8(i)); k == nil || *k != want {
+					if k := r.Blocks[0].Find(uint8(i)); k == nil || !reflect.DeepEqual(*k, want) {
 						t.Errorf("round %d: task %d is %+v, want %+v", round, i, k, want)
 					}
 				}
-				if b := r.Blocks[1]; c.more == 0 && b != nil || c.more > 0 && (b == nil || len(b.Offs) != c.more || b.Tasks[0] != (record.Task{Attempt: 1, Maybe: true})) {
+				if b := r.Blocks[1]; c.more == 0 && b != nil || c.more > 0 && (b == nil || len(b.Offs) != c.more || !reflect.DeepEqual(b.Tasks[0], record.Task{Attempt: 1, Maybe: true})) {
 					t.Errorf("round %d: the tasks below the front are %+v, want %d that may have been started", round, b, c.more)
 				}
 				if limit := r.Spec.Crashes(); (limit == record.CrashLimit+1) != c.raised {

@@ -157,13 +157,15 @@ const (
 	taskTake
 	taskUsage
 	taskRecalls
-	taskAll = taskRecalls<<1 - 1
+	taskEarlier
+	taskAll = taskEarlier<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
 		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil, t.Recalls > 0,
+		len(t.Earlier) > 0,
 	} {
 		if is {
 			flags |= 1 << k
@@ -212,6 +214,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskRecalls != 0 {
 		U8(c, &t.Recalls)
+	}
+	if flags&taskEarlier != 0 {
+		List(c, &t.Earlier, earlierMax, 1, func(o *Owner, c *Codec) { c.oneOf(o) })
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }

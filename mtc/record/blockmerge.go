@@ -86,7 +86,13 @@ func (b *Block) end(p *BlockOp) Verdict {
 		if t.Extra < 255 && p.State != filch.Lost {
 			t.Extra++
 		}
+		if p.Began != 0 {
+			t.startedBy(p.Owner)
+		}
 		return VerdictEnded
+	}
+	if t.Started && t.Owner != p.Owner {
+		t.startedBy(t.Owner)
 	}
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
@@ -134,6 +140,9 @@ func (b *Block) move(p *BlockOp) Verdict {
 	case t.Attempt != p.Attempt || t.Hop != p.Hop || t.Started:
 		return VerdictOther
 	}
+	if p.Attempt > t.Attempt {
+		t.startedBy(p.From)
+	}
 	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop+1, p.Owner, false, 0
 	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	t.Maybe = t.Maybe || p.Maybe
@@ -168,6 +177,9 @@ func (b *Block) take(p *BlockOp, taken *[]byte) Verdict {
 		*taken = append(*taken, uint8(off))
 		maybe := implicit && !p.Sure
 		tried := t.Started || maybe && mutantCountMaybe
+		if t.Started || maybe {
+			t.startedBy(p.From)
+		}
 		t.Owner, t.Started, t.Maybe, t.Take = p.Owner, false, t.Maybe || maybe, p.Take
 		if !tried {
 			t.Hop += lostHops

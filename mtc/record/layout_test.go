@@ -47,6 +47,7 @@ func TestLayoutsStay(t *testing.T) {
 	usedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Cut: true, Usage: &used}}}
 	cutZone := &Zone{Spans: []Span{}, Blocks: []BlockTally{{256, Tally{OK: 5, Cancelled: 1, Cut: true}}}}
 	recalled := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Recalls: 2, Owner: alice, Started: true}}}
+	earlier := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Owner: alice, Started: true, Earlier: []Owner{bob, alice}}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	zone := &Zone{
 		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
@@ -95,6 +96,7 @@ func TestLayoutsStay(t *testing.T) {
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"cut zone":   {cutZone.Encode(), "000001800205000000008180808010", cutZone, func(v []byte) (any, error) { return DecodeZone(v) }},
 		"recalled":   {recalled.Encode(), "01026e310701078e100300000002", recalled, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"earlier":    {earlier.Encode(), "02026e3107066e6f64652d32ac0201078e2003000000020100", earlier, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Deed: CapLose}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},

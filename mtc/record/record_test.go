@@ -3,7 +3,9 @@ package record
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,12 +134,12 @@ func TestTakeCountsWhatWasStarted(t *testing.T) {
 	v, _ = block(t, v, take)
 	b, _ := DecodeBlock(v)
 	for off, want := range []Task{
-		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7},
-		{Attempt: 3, Owner: c1, Crashes: 1, Take: 7},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7, Earlier: []Owner{a1}},
+		{Attempt: 3, Owner: c1, Crashes: 1, Take: 7, Earlier: []Owner{a1}},
 		{Attempt: 1, Hop: 1 + lostHops, Owner: c1, Take: 7},
-		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7},
+		{Attempt: 1, Hop: lostHops, Owner: c1, Maybe: true, Take: 7, Earlier: []Owner{a1}},
 	} {
-		if got := b.Find(uint8(off)); *got != want {
+		if got := b.Find(uint8(off)); !reflect.DeepEqual(*got, want) {
 			t.Errorf("task %d: %+v, want %+v", off, *got, want)
 		}
 	}
@@ -149,8 +151,47 @@ func TestTakeCountsWhatWasStarted(t *testing.T) {
 	take = BlockOp{Kind: BlockTake, To: 3, From: c1, Most: 1, Task: Task{Owner: b1, Take: 8}}
 	v, _ = block(t, v, take)
 	b, _ = DecodeBlock(v)
-	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: lostHops, Take: 8}); got != want {
+	if got, want := *b.Find(0), (Task{State: filch.Lost, Code: filch.ExitNodeLost, Attempt: 1, Owner: b1, Crashes: 1, Maybe: true, By: c1, Hop: lostHops, Take: 8, Earlier: []Owner{a1, c1}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("after a committed start that died: %+v, want %+v", got, want)
+	}
+}
+
+// The nodes of all starts stand in the record, so that a reader of output knows the nodes
+// that may keep some.
+func TestRecordKnowsTheNodesOfAllStarts(t *testing.T) {
+	move := func(off uint8, a filch.Attempt, from, to Owner) BlockOp {
+		return BlockOp{Kind: BlockMove, Off: off, From: from, Task: Task{Attempt: a, Owner: to}}
+	}
+	cancelled := BlockOp{Kind: BlockEnd, Off: 5, Task: Task{State: filch.Cancelled, Attempt: 1, Owner: a1}}
+	v, _ := block(t, nil,
+		endOp(0, filch.OK, 1, a1),
+		move(1, 1, a1, b1), endOp(1, filch.OK, 1, b1), // moved before the first start
+		move(2, 2, a1, b1), startOp(2, 2, 1, b1, false), move(2, 3, b1, c1), startOp(2, 3, 2, c1, false), endOp(2, filch.Failed, 3, c1),
+		startOp(3, 2, 0, a1, false), BlockOp{Kind: BlockTake, Off: 3, To: 3, From: a1, Most: 3, Task: Task{Owner: b1, Take: 7}},
+		startOp(4, 2, 0, a1, false),
+		cancelled,
+	)
+	b, err := DecodeBlock(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Owner{b1, c1} { // ends after all, of nodes that were called dead
+		op := endOp(4, filch.OK, 1, o)
+		b.apply(&op, nil)
+	}
+	for off, want := range [][]Owner{{a1}, {b1}, {a1, b1, c1}, {a1}, {a1, b1, c1}, {}} {
+		got, all := b.Find(uint8(off)).RanOn()
+		slices.SortFunc(got, func(x, y Owner) int { return strings.Compare(x.String(), y.String()) })
+		if got = slices.Compact(got); !slices.Equal(got, want) || !all {
+			t.Errorf("task %d ran on %v, all %v, want %v, true", off, got, all, want)
+		}
+	}
+	last := &Task{}
+	for i := range earlierMax + 1 {
+		last.startedBy(Owner{"n", uint64(i + 1)})
+	}
+	if got, all := last.RanOn(); len(got) != earlierMax || all {
+		t.Errorf("a task with %d earlier nodes has %d, all %v, want %d, false", earlierMax+1, len(got), all, earlierMax)
 	}
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -26,6 +27,34 @@ type Task struct {
 	Usage   *filch.Usage // of the attempt that ended; nil not known: most blocks have none
 	By      Owner        // the node that ran it
 	Take    Take         // the take by Owner, until the next operation on the task
+	// Earlier are nodes of starts before the last, also of starts that were not committed and
+	// may not have happened: at most [earlierMax], each once. By and Owner may be among them.
+	Earlier []Owner
+}
+
+// earlierMax bounds the earlier nodes of a task; nodes after these are not recorded.
+const earlierMax = 8
+
+// startedBy notes that o has started the task, or may have.
+func (t *Task) startedBy(o Owner) {
+	if o != (Owner{}) && len(t.Earlier) < earlierMax && !slices.Contains(t.Earlier, o) {
+		t.Earlier = append(slices.Clip(t.Earlier), o)
+	}
+}
+
+// RanOn are the nodes that have started the task, or may have, as far as the record tells. A
+// first start stands in the record only with its end, or after the death of its node. all is
+// false if there may be further nodes: the list of earlier nodes is full.
+func (t *Task) RanOn() (nodes []Owner, all bool) {
+	nodes = slices.Clone(t.Earlier)
+	if t.Started {
+		nodes = append(nodes, t.Owner)
+	}
+	idle := t.Began == 0 && (t.State == filch.Skipped || t.State == filch.Cancelled)
+	if t.State.Final() && !idle {
+		nodes = append(nodes, t.By)
+	}
+	return nodes, len(t.Earlier) < earlierMax
 }
 
 // Take is the number of an operation by which a node takes the tasks of a dead owner;

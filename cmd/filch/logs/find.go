@@ -31,8 +31,8 @@ type Target struct {
 	Info        launcher.JobInfo // as of the beginning, or the end of the job
 	Names       []string         // of a workflow's tasks; else nil
 
-	// unused are nodes that were dead or had left at the beginning, and that have run no
-	// task of the job.
+	// unused are nodes that did not answer at the beginning, and that have run no task of the
+	// target.
 	unused map[filch.NodeName]bool
 	// By number: tasks that ended well after a failed attempt, and the starts of other tasks
 	// with more than one; see [FindEnds].
@@ -58,21 +58,19 @@ func Find(c *client.Client, spans []cli.JobSpan) ([]Target, error) {
 	return targets, nil
 }
 
-// unusedTasks bounds the tasks of a job whose records are read to find the nodes that have
-// run none. With more tasks, the reader warns of each node that is down.
-const unusedTasks = 1 << 16
-
-// findUnused finds the nodes that are down and have run no task of a job: no output is
-// lost with them.
+// findUnused finds the nodes that do not answer and have run no task of a target: no output
+// is lost with them. With more than readTasks tasks, the reader warns of each such node.
 func findUnused(c *client.Client, targets []Target) {
 	var nodes []wire.NodeInfo
 	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes, wire.OnlyHere); err != nil {
 		return
 	}
-	nodes = slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool { return n.State != filch.Dead.String() && n.State != filch.Left.String() })
+	nodes = slices.DeleteFunc(nodes, func(n wire.NodeInfo) bool {
+		return !slices.Contains([]string{filch.Gone.String(), filch.Dead.String(), filch.Left.String()}, n.State)
+	})
 	for i := range targets {
 		t := &targets[i]
-		if len(nodes) == 0 || !cli.IsTasks(&t.Info) || t.Info.Tasks.Total > unusedTasks {
+		if len(nodes) == 0 || !cli.IsTasks(&t.Info) || t.Info.Tasks.Total > readTasks {
 			continue
 		}
 		ran, ok := ranOn(c, t)
@@ -83,15 +81,58 @@ func findUnused(c *client.Client, targets []Target) {
 	}
 }
 
-// ranOn reads the nodes that have run tasks of a job. ok is false if some records cannot be
-// read, or if an earlier attempt may have run on another node.
+// ranOn reads the nodes that have run tasks of a target, or may have: see
+// [record.Task.RanOn]. ok is false if some records cannot be read, or if the records do not
+// name all nodes. The first start of a task that still runs stands in no record yet: of a
+// job that goes on, ranOn adds the owners of the ranges in which tasks were started.
 func ranOn(c *client.Client, t *Target) (ran map[filch.NodeName]bool, ok bool) {
 	ran, ok = map[filch.NodeName]bool{}, true
-	err := eachTask(c, t, func(_ int32, k *record.Task) {
-		ran[k.Owner.Node] = true
-		ok = ok && k.Attempt == record.FirstAttempt && !k.Maybe
+	spec, err := specOf(c, t.Job)
+	if err != nil {
+		return nil, false
+	}
+	err = eachTask(c, t, func(index int32, k *record.Task) {
+		if n := spec.Name(index); n < t.First || t.Last < n {
+			return
+		}
+		nodes, all := k.RanOn()
+		for _, o := range nodes {
+			ran[o.Node] = true
+		}
+		ok = ok && all
 	})
+	if err == nil && t.Info.Code == nil {
+		err = t.owners(c, spec, ran)
+	}
 	return ran, ok && err == nil
+}
+
+// owners adds the owners of the ranges of tasks of the target in which tasks were started.
+func (t *Target) owners(c *client.Client, spec *record.Spec, ran map[filch.NodeName]bool) error {
+	var keys []dht.Key
+	for z := range (t.Info.Tasks.Total + record.ZoneSize - 1) / record.ZoneSize {
+		keys = append(keys, dht.Key(record.KeyZone(t.Job, z)))
+	}
+	return lookup(c, keys, func(value []byte) error {
+		z, err := record.DecodeZone(value)
+		if err != nil {
+			return err
+		}
+		for _, s := range z.Spans {
+			if first, last := spec.Name(s.Lo), spec.Name(max(s.Front, s.Lo+1)-1); s.Front > s.Lo && s.Void == 0 && first <= t.Last && t.First <= last {
+				ran[s.Owner.Node] = true
+			}
+		}
+		return nil
+	})
+}
+
+func specOf(c *client.Client, id filch.JobID) (spec *record.Spec, err error) {
+	err = lookup(c, []dht.Key{dht.Key(record.KeySpec(id))}, func(value []byte) (err error) {
+		spec, err = record.DecodeSpec(value)
+		return err
+	})
+	return spec, err
 }
 
 // eachTask reads the records of the tasks of a job, by index.
@@ -117,16 +158,16 @@ func eachTask(c *client.Client, t *Target, f func(index int32, k *record.Task)) 
 	})
 }
 
-// endsTasks bounds the tasks of a job whose ends are read for --failed.
-const endsTasks = 1 << 20
+// readTasks bounds the tasks of a job whose records are read.
+const readTasks = 1 << 20
 
 // FindEnds reads which tasks ended well after a failed attempt, and how often tasks were
 // started, for --failed.
 func FindEnds(c *client.Client, targets []Target) {
 	for i := range targets {
 		t := &targets[i]
-		if t.Info.Tasks.Total > endsTasks {
-			ui.Warn(fmt.Sprintf("job %d has more than %d tasks: failed attempts of tasks that ended well are shown too", t.Job, endsTasks))
+		if t.Info.Tasks.Total > readTasks {
+			ui.Warn(fmt.Sprintf("job %d has more than %d tasks: failed attempts of tasks that ended well are shown too", t.Job, readTasks))
 			continue
 		}
 		if err := t.findEnds(c); err != nil {
@@ -147,11 +188,7 @@ func (t *Target) Retried() bool {
 }
 
 func (t *Target) findEnds(c *client.Client) error {
-	var spec *record.Spec
-	err := lookup(c, []dht.Key{dht.Key(record.KeySpec(t.Job))}, func(value []byte) (err error) {
-		spec, err = record.DecodeSpec(value)
-		return err
-	})
+	spec, err := specOf(c, t.Job)
 	if err != nil {
 		return err
 	}
