@@ -1,12 +1,13 @@
 package proc
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Scratch is where libpmix and the ranks of Open MPI may leave files: session folders and
@@ -50,29 +51,37 @@ func (s *Scratch) Remove() {
 	}
 }
 
-// removeScratch removes the folders and copies of dead keepers of this place.
+// removeScratch removes the folders and copies of dead keepers of this place. Folders of
+// other users, who may write to /dev/shm, stay.
 func removeScratch(p Place) {
 	s := ScratchPrefix(p)
-	inDirs, _ := filepath.Glob(s.Dir + "*")
+	dirs, _ := filepath.Glob(s.Dir + "*")
 	inShm, _ := filepath.Glob(s.Shm + "*")
+	inTmp, _ := filepath.Glob(filepath.Join(p.TmpDir(), tmpPrefix+"*"))
+	dirs = append(append(dirs, inShm...), inTmp...)
 	inCopies, _ := os.ReadDir(p.CopiesDir())
-	if len(inDirs)+len(inShm)+len(inCopies) == 0 {
+	if len(dirs)+len(inCopies) == 0 {
 		return
 	}
 	keepers := LivingKeepers(p)
-	dead := func(word string) bool {
-		word, _, _ = strings.Cut(word, ".")
-		pid, err := strconv.Atoi(word)
-		return err == nil && !keepers[pid] && pid != os.Getpid()
+	dead := func(name string) bool {
+		pid, ok := keeperOf(name)
+		return ok && !keepers[pid] && pid != os.Getpid()
 	}
 	for _, e := range inCopies {
 		if e.IsDir() && dead(e.Name()) { // files are the launcher's archives
 			RemoveCopy(p, e.Name())
 		}
 	}
-	for _, name := range append(inDirs, inShm...) {
-		if dead(strings.TrimPrefix(strings.TrimPrefix(name, s.Dir), s.Shm)) {
-			os.RemoveAll(name)
+	for _, dir := range dirs {
+		if dead(filepath.Base(dir)) && isOurs(dir) {
+			RemoveTree(context.Background(), dir)
 		}
 	}
+}
+
+// isOurs reports whether path, itself and not the target of a link, belongs to this user.
+func isOurs(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }

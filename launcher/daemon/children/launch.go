@@ -69,7 +69,7 @@ func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (made, error) {
 	o, extra := rs.orders[s.Job].TaskOrder, rs.orders[s.Job].extra
 	if extra.PrivateTmp && l.Start.Gang().Ranks == 0 { // the keepers make the folders of gangs
 		var err error
-		if s.Tmp, err = rs.temps.name(s.Job, int32(s.Index), s.Serial); err != nil {
+		if s.Tmp, err = rs.temps.name(launcher.TaskID{Job: s.Job, Index: s.Index}, s.Attempt); err != nil {
 			return made{}, err
 		}
 	}

@@ -1,62 +1,64 @@
 package children
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/proc"
 )
 
-// Limits of the removal of tasks' temporary folders.
-const (
-	// tempsQueued bounds the folders that wait for removal; further folders stay until the
-	// next start of the launcher.
-	tempsQueued = 64 << 10
-	// tempDepth bounds the depth of a folder, and so the open descriptors: deeper folders
-	// move up first.
-	tempDepth = 64
-	// tempNames is how many names of a folder are read at a time.
-	tempNames = 256
-)
+// tempsQueued bounds the folders that wait for removal; further folders stay until the
+// next start of the launcher.
+const tempsQueued = 64 << 10
 
 // temps makes the names of tasks' temporary folders, and removes the folders. Runners make
-// them. Each launcher has a folder of its own, so that the folders of a killed launcher
-// can be told apart. The loop owns all fields.
+// them. Each launcher has a folder of its own beside the TMPDIRs of keepers, so that the
+// folders of a killed launcher can be told apart. The folder is named by a number, since a
+// path in TMPDIR must be short: a socket's path has at most 107 bytes. The loop owns all fields.
 type temps struct {
 	in        *inputs.Queue
-	all       string // of all launchers of this node
+	place     proc.Place
 	own       string // of this launcher
 	made      bool
 	busy      bool
 	pending   []string
+	named     int
 	discarded int // other folders than temporary ones
 }
 
 func newTemps(in *inputs.Queue, state string) *temps {
-	all := filepath.Join(state, "tmp")
-	t := &temps{in: in, all: all, own: filepath.Join(all, strconv.FormatInt(time.Now().UnixNano(), 36))}
+	t := &temps{in: in, place: proc.Place{Dir: state, Node: in.Self}}
+	all := t.place.TmpDir()
 	old, _ := os.ReadDir(all)
-	for _, e := range old[:min(len(old), tempsQueued)] {
-		t.pending = append(t.pending, filepath.Join(all, e.Name()))
+	names := map[string]bool{}
+	for _, e := range old {
+		names[e.Name()] = true
+		if !proc.IsTmpName(e.Name()) && len(t.pending) < tempsQueued { // else of a keeper, which may live
+			t.pending = append(t.pending, filepath.Join(all, e.Name()))
+		}
 	}
+	n := 1
+	for names[strconv.Itoa(n)] {
+		n++
+	}
+	t.own = filepath.Join(all, strconv.Itoa(n))
 	return t
 }
 
-// name is the temporary folder of a task, which the task's runner makes.
-func (t *temps) name(job filch.JobID, index int32, serial uint64) (string, error) {
+// name is the temporary folder of an attempt of a task, which the task's runner makes.
+func (t *temps) name(task launcher.TaskID, attempt filch.Attempt) (string, error) {
 	if err := t.makeOwn(); err != nil {
 		return "", filch.Errorf(filch.Unavailable, "cannot make a folder for private TMPDIRs on %s: %s", t.in.Self, err.Error())
 	}
-	return filepath.Join(t.own, fmt.Sprintf("%d.%d.%d", job, index, serial)), nil
+	t.named++
+	return filepath.Join(t.own, t.place.TmpName(task.String(), attempt, strconv.Itoa(t.named))), nil
 }
 
 func (t *temps) makeOwn() error {
@@ -104,7 +106,7 @@ func (t *temps) next() {
 	t.pending = nil
 	t.in.Go(func() {
 		for _, dir := range dirs {
-			if err := removeTree(t.in.Context(), dir); err != nil && t.in.Context().Err() == nil {
+			if err := proc.RemoveTree(t.in.Context(), dir); err != nil && t.in.Context().Err() == nil {
 				t.in.Fault("cannot remove a temporary folder; the next start of the launcher tries again", err, "folder", dir)
 			}
 		}
@@ -113,99 +115,4 @@ func (t *temps) next() {
 			t.next()
 		})
 	})
-}
-
-// removeTree removes a folder with all contents, until ctx ends. removeTree follows no
-// symbolic link, also if a process replaces a folder by a link meanwhile.
-func removeTree(ctx context.Context, dir string) error {
-	parent, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	w := treeRemoval{ctx: ctx, top: int(parent.Fd()), begun: time.Now().UnixNano()}
-	err = w.remove(w.top, filepath.Base(dir), 0)
-	for err == nil && len(w.moved) > 0 {
-		name := w.moved[len(w.moved)-1]
-		w.moved = w.moved[:len(w.moved)-1]
-		err = w.remove(w.top, name, 0)
-	}
-	return err
-}
-
-// treeRemoval is the removal of one folder. Moved are deep folders, now at the top.
-type treeRemoval struct {
-	ctx   context.Context
-	top   int
-	moved []string
-	begun int64 // makes the names of moved folders unique
-	count int
-}
-
-func (w *treeRemoval) remove(parent int, name string, depth int) error {
-	err := unix.Unlinkat(parent, name, 0)
-	if err == nil || err == unix.ENOENT {
-		return nil
-	}
-	if err != unix.EISDIR && err != unix.EPERM {
-		return &os.PathError{Op: "remove", Path: name, Err: err}
-	}
-	// The owner of a closed folder can neither read nor move the folder: open first.
-	fd, err := openFolder(parent, name)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	if depth > tempDepth {
-		w.count++
-		up := fmt.Sprintf(".deep%d.%d", w.begun, w.count)
-		if err := unix.Renameat(parent, name, w.top, up); err != nil {
-			return &os.PathError{Op: "move", Path: name, Err: err}
-		}
-		w.moved = append(w.moved, up)
-		return nil
-	}
-	for {
-		if err := w.ctx.Err(); err != nil {
-			return err
-		}
-		names, _ := f.Readdirnames(tempNames)
-		if len(names) == 0 {
-			break
-		}
-		for _, n := range names {
-			if err := w.remove(fd, n, depth+1); err != nil {
-				return err
-			}
-		}
-		if _, err := f.Seek(0, 0); err != nil {
-			return err
-		}
-	}
-	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err != nil && err != unix.ENOENT {
-		return &os.PathError{Op: "remove", Path: name, Err: err}
-	}
-	return nil
-}
-
-// openFolder opens a folder, and makes the folder writable if its owner took that right
-// away.
-func openFolder(parent int, name string) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	pin, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(pin)
-	var st unix.Stat_t
-	if err := unix.Fstat(pin, &st); err != nil {
-		return -1, err
-	}
-	if st.Mode&0o700 != 0o700 {
-		if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(pin), 0o700); err != nil {
-			return -1, err
-		}
-	}
-	return unix.Openat(pin, ".", flags, 0)
 }
