@@ -87,6 +87,9 @@ func (p *Epoll) Stop(t *Timer) {
 	}
 }
 
+// Near reports whether t, which may be nil, is due within d of this turn.
+func (p *Epoll) Near(t *Timer, d time.Duration) bool { return t != nil && t.at.Sub(p.Now) < d }
+
 // Turn waits for the next event or timer, then handles all events that have come.
 func (p *Epoll) Turn() error {
 	n, err := unix.EpollWait(p.FD, p.events[:], p.Pause())

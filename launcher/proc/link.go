@@ -94,11 +94,14 @@ func (l *Link) handle() bool {
 
 // Send queues a frame whose body is the encoding of v.
 func (l *Link) Send(k wire.Kind, v any) {
-	body, err := wire.Marshal(v)
+	if l.FD < 0 || l.Mute {
+		return
+	}
+	out, err := wire.AppendValue(l.out, k, 0, v)
 	if err != nil {
 		panic(err) // our own types
 	}
-	l.SendRaw(k, body)
+	l.out = out
 }
 
 // SendRaw queues a frame. Without a launcher SendRaw drops the frame: after an adoption

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -46,4 +47,24 @@ func FuzzCut(f *testing.F) {
 			rest = rest[n:]
 		}
 	})
+}
+
+// A frame encoded in place has the bytes of a frame whose body was encoded before.
+func TestAppendValue(t *testing.T) {
+	v := wire.Query{Verb: wire.VerbInfo, Args: []string{strings.Repeat("x", 300)}}
+	body, err := wire.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := wire.AppendFrame([]byte("before"), wire.KindQuery, 7, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := wire.AppendValue([]byte("before"), wire.KindQuery, 7, v); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	v.Args = []string{strings.Repeat("x", wire.KindQuery.Limit())}
+	if got, err := wire.AppendValue([]byte("before"), wire.KindQuery, 7, v); err == nil || string(got) != "before" {
+		t.Errorf("a body over the limit of its kind: got %d bytes, %v", len(got), err)
+	}
 }

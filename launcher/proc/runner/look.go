@@ -61,6 +61,7 @@ func (l *looks) answer(q *launcher.TaskLook) {
 		}
 	}
 	r.link.Send(wire.KindTaskSeen, seen)
+	r.keep.boundSoon()
 }
 
 // streamOf names a stream of an attempt.

@@ -186,6 +186,26 @@ func TestLookShowsARunningTask(t *testing.T) {
 	}
 }
 
+// A look at output takes the next look at the sizes along once half of the time has passed:
+// a runner that answers a follower need not wake for the sizes too.
+func TestLooksTakeTheSizesAlong(t *testing.T) {
+	r := newLookRig(t)
+	r.begin(7, `read -r line`)
+	first := r.keep.look
+	r.look(launcher.TaskLook{Limit: 1000})
+	if !r.poll.Near(first, outputLook/2) && r.keep.look != first {
+		t.Error("a look right after the last look at the sizes repeats it")
+	}
+	for !r.poll.Near(first, outputLook/2) {
+		r.turn()
+	}
+	if r.keep.look == first {
+		if r.look(launcher.TaskLook{Limit: 1000}); r.keep.look == first || r.keep.look == nil {
+			t.Error("a late look leaves the sizes to a wake of their own")
+		}
+	}
+}
+
 // A task that starts, or ends with output, after the look sends word too, and its output
 // is in the segments by the next look.
 func TestLookHearsOfStartsAndEnds(t *testing.T) {

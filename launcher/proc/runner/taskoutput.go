@@ -302,6 +302,15 @@ func size(fd int) int64 {
 	return st.Size
 }
 
+// boundSoon calls bound if its time is near: the runner is awake, and a wake costs more than
+// a look at the sizes. So a follower of output adds no wakes of its own.
+func (k *keeping) boundSoon() {
+	if k.runner.poll.Near(k.look, outputLook/2) {
+		k.runner.poll.Stop(k.look)
+		k.bound()
+	}
+}
+
 // bound drops the middle of streams longer than the bound, so a flooding task does not
 // fill the disk.
 func (k *keeping) bound() {
