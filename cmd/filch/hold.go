@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -46,9 +49,13 @@ func holdAll(g *cli.Global, args []string, by string) error {
 	defer c.Close()
 	failed := false
 	for _, id := range ids {
+		var was launcher.JobInfo
+		free := by == "" && cli.Ask(c, cli.QueryWait, &was, wire.VerbInfo, id.String()) == nil && was.Held == "" && was.Code == nil
 		if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbHold, id.String(), by); err != nil {
 			ui.Complain(err)
 			failed = true
+		} else if free {
+			ui.Say(fmt.Sprintf("job %d was not held", id))
 		}
 	}
 	if failed {

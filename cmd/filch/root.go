@@ -173,6 +173,15 @@ func ownCompletion(c *cobra.Command) {
 	}
 }
 
+// otherNames are commands of other programs, with the command of filch that does the same.
+var otherNames = map[string]string{
+	"abort": "cancel", "delete": "cancel", "kill": "cancel", "qdel": "cancel", "scancel": "cancel", "stop": "cancel",
+	"jobs": "ps", "list": "ps", "qstat": "ps", "queue": "ps", "squeue": "ps", "status": "ps", "top": "ps",
+	"hosts": "nodes", "sinfo": "nodes", "output": "logs", "sacct": "history", "scontrol": "info",
+	"mpiexec": "run", "mpirun": "run", "srun": "run", "parallel": "submit", "qsub": "submit", "sbatch": "submit",
+	"pause": "hold", "suspend": "hold", "continue": "release", "resume": "release", "rerun": "retry", "requeue": "retry",
+}
+
 // unknownCommand is the error for a command that is not below c.
 func unknownCommand(c *cobra.Command, name string) error {
 	if !c.HasAvailableSubCommands() {
@@ -180,6 +189,9 @@ func unknownCommand(c *cobra.Command, name string) error {
 	}
 	_, group, _ := strings.Cut(c.CommandPath()+" ", " ")
 	e := filch.Errorf(filch.Invalid, "there is no command %s", group+ui.Clean(name))
+	if known := otherNames[name]; known != "" && !c.HasParent() {
+		return e.WithHint("did you mean %s %s?", c.CommandPath(), known)
+	}
 	for distance := 1; distance <= 2; distance++ {
 		c.SuggestionsMinimumDistance = distance
 		if near := c.SuggestionsFor(name); len(near) > 0 {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/filch-hpc/filch"
 )
 
 func TestUnknownCommandsAndOptionsAreOneLine(t *testing.T) {
@@ -17,6 +20,28 @@ func TestUnknownCommandsAndOptionsAreOneLine(t *testing.T) {
 		}
 		if text := oneLine(err).Error(); strings.Contains(text, "\n") || text == "" {
 			t.Errorf("filch %v: got %q, want one line", args, text)
+		}
+	}
+}
+
+// A word that a user knows from another program leads to the command of filch.
+func TestOtherNamesLeadToCommands(t *testing.T) {
+	root := newRoot()
+	known := map[string]bool{}
+	for _, c := range root.Commands() {
+		known[c.Name()] = true
+		for _, a := range c.Aliases {
+			known[a] = true
+		}
+	}
+	for word, command := range otherNames {
+		if known[word] || !known[command] {
+			t.Errorf("%s leads to %s: known are %v and %v", word, command, known[word], known[command])
+		}
+		want := "did you mean filch " + command + "?"
+		var e *filch.Error
+		if err := unknownCommand(root, word); !errors.As(err, &e) || e.Hint != want {
+			t.Errorf("filch %s: got %v, want the hint %q", word, err, want)
 		}
 	}
 }

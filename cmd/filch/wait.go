@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -154,6 +155,9 @@ func waited(jobs []launcher.JobInfo, quiet bool) error {
 				text = j.State
 			}
 			ui.Say("error: job " + j.ID.String() + ": " + text)
+			if cli.IsTasks(&j) && j.Tasks.Failed+j.Tasks.Killed > 0 {
+				ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %[1]d the counts", j.ID))
+			}
 		}
 	}
 	if code != 0 {
