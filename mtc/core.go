@@ -225,7 +225,7 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 		// This node knows nothing of that incarnation but its end.
 		c.failover.onDeath(record.Owner{Node: m.Name, Incarnation: m.Incarnation})
 	}
-	if c.failover.unseen.Seen(m.Name) {
+	if c.failover.Seen(m.Name) {
 		c.Rehomed(now)
 	}
 	if m.Standing.Answers() {
@@ -285,9 +285,7 @@ func (c *Core) Tick(now time.Duration, out *Out) {
 	c.thief.tick()
 	c.mover.tick()
 	c.tickWaits()
-	if c.failover.at <= now {
-		c.failover.at = filch.Never
-		c.failover.asked = true
+	if c.failover.Due(now) {
 		out.Sweep = true
 	}
 	c.settle()
@@ -295,7 +293,7 @@ func (c *Core) Tick(now time.Duration, out *Out) {
 
 // Deadline is when [Core.Tick] is due.
 func (c *Core) Deadline() time.Duration {
-	return min(c.commits.At(), c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.at, c.recorder.At())
+	return min(c.commits.At(), c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.At(), c.recorder.At())
 }
 
 // Short is the need of the next task to start, if that task finds no room; false if no

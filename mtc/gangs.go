@@ -43,7 +43,7 @@ func (f *failover) waitFor(o record.Owner) time.Duration {
 		f.out.Remains = append(f.out.Remains, o)
 	}
 	if until > f.now {
-		f.at = min(f.at, until)
+		f.By(until)
 	}
 	return until
 }
@@ -77,7 +77,8 @@ func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
 		}
 	}
 	if lose {
-		f.asked, out.Sweep = true, true
+		f.Ask()
+		out.Sweep = true
 	}
 	c.settle()
 }

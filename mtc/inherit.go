@@ -175,7 +175,7 @@ func (c *Core) readBlock(j *job, num int32, b *record.Block) {
 }
 
 // mindEnds reads the ends of a graph again where the job's record has counted more ends
-// than the leader received, for [leaderAgain]. The store may accept an end after the
+// than the leader received, for [policy.SpreadAgain]. The store may accept an end after the
 // death of the recording node and after the leader's reading of the records at that
 // death: no node reports such an end to the leader.
 func (c *Core) mindEnds(j *job) {
@@ -193,7 +193,7 @@ func (c *Core) mindEnds(j *job) {
 	case l.reads.blocks == 0:
 		c.readBlocks(j)
 	}
-	l.reads.at = c.now + leaderAgain
+	l.reads.at = c.now + policy.SpreadAgain
 	c.waits.at = min(c.waits.at, l.reads.at)
 }
 

@@ -158,7 +158,7 @@ func (c *Core) voidLed(j *job) {
 		}
 	}
 	if c.now >= l.voidAt || l.voidAt == filch.Never {
-		l.voidAt = c.now + leaderAgain
+		l.voidAt = c.now + policy.SpreadAgain
 		c.waits.at = min(c.waits.at, l.voidAt)
 		for _, m := range c.cfg.Members.All() {
 			if m.Name != c.self.Node && m.Standing < filch.Dead {
@@ -248,13 +248,10 @@ func (c *Core) tickWaits() {
 				later(l.wait.Next(c.now, c.wall(c.now)))
 			}
 		}
-		if j.leader != nil && j.leader.orders.at > 0 {
-			if j.leader.orders.at <= c.now {
-				c.orders.spread(j)
-			}
-			if j.leader.orders.at > 0 {
-				later(j.leader.orders.at)
-			}
+		if l := j.leader; l != nil && l.orders.At() > c.now {
+			later(l.orders.At())
+		} else if l != nil && l.orders.At() > 0 {
+			c.orders.spread(j)
 		}
 		if j.leader != nil && j.leader.voidAt != filch.Never {
 			if j.leader.voidAt <= c.now {

@@ -15,10 +15,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-// leaderAgain is how often a leader repeats the message that its job was cancelled, until
-// all of the job ended.
-const leaderAgain = time.Second
-
 // leader is the leader's part in a job: the leader queues the job's tasks and takes in
 // their ends.
 type leader struct {
@@ -39,7 +35,7 @@ type leader struct {
 	left    *leftover                // tasks of an earlier instance's job, not queued yet
 	tried   map[int32]queue.Item     // tasks of a graph that the earlier instance tried
 	reads   graphReads
-	orders  spread
+	orders  policy.Spread
 }
 
 // graphReads are the lookups of a graph's blocks for ends that no node reported.

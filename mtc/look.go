@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -64,7 +65,7 @@ func (l Look) find(id filch.JobID, name int32) (j *job, index int32, ok bool) {
 // that are lost afterwards, and the gangs that rest here until then; owners names the dead.
 func (l Look) Remaining(id filch.JobID) (astray, resting int64, owners []record.Owner) {
 	f := &l.core.failover
-	astray, owners = f.remains.Astray(id, f.now-2*sweepAgain)
+	astray, owners = f.remains.Astray(id, f.now-2*policy.SweepAgain)
 	if j := l.core.jobs[id]; j != nil {
 		resting = j.queue.Remaining()
 		for i := range j.queue.Resting {

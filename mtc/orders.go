@@ -10,15 +10,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// spread is a leader's news of the orders about its job. The leader repeats the news to
-// each node until the node has the orders, or answers that it does not know the job: a
-// node that learns of the job later reads the orders with the job's record.
-type spread struct {
-	serial uint32                    // of the last round
-	has    map[filch.NodeName]uint32 // the serial that each node acknowledged
-	at     time.Duration             // of the next round; 0: all nodes have the orders
-}
-
 // orderly makes a node follow the orders about jobs.
 type orderly struct {
 	*turn
@@ -45,23 +36,18 @@ func (c *Core) Order(now time.Duration, id filch.JobID, o record.Orders, out *Ou
 	c.settle()
 }
 
-// spread sends news of the orders to the nodes that may lack them.
+// spread sends news of the orders to the nodes that may lack them, until each has the orders,
+// or answers that it does not know the job: a node that learns of the job later reads the
+// orders with the job's record.
 func (o *orderly) spread(j *job) {
-	l := j.leader
 	if j.rec.Serial == 0 || mutantMuteOrders {
 		return
 	}
-	if l.orders.has == nil {
-		l.orders.has = make(map[filch.NodeName]uint32)
+	for _, n := range j.leader.orders.Round(o.now, j.rec.Serial, o.core.cfg.Members, o.core.self.Node) {
+		o.send(n, &message.Ordered{Job: j.id, Serial: j.rec.Serial})
 	}
-	l.orders.serial, l.orders.at = j.rec.Serial, 0
-	for _, m := range o.core.cfg.Members.All() {
-		if m.Name == o.core.self.Node || m.Standing >= filch.Dead || l.orders.has[m.Name] >= j.rec.Serial {
-			continue
-		}
-		o.send(m.Name, &message.Ordered{Job: j.id, Serial: j.rec.Serial})
-		l.orders.at = o.now + leaderAgain
-		o.core.waits.at = min(o.core.waits.at, l.orders.at)
+	if at := j.leader.orders.At(); at > 0 {
+		o.core.waits.at = min(o.core.waits.at, at)
 	}
 }
 
@@ -76,8 +62,8 @@ func (o *orderly) onOrdered(from filch.NodeName, m *message.Ordered) {
 }
 
 func (o *orderly) onOrderedAck(from filch.NodeName, m *message.OrderedAck) {
-	if j := o.core.jobs[m.Job]; j != nil && j.leader != nil && j.leader.orders.has != nil {
-		j.leader.orders.has[from] = max(j.leader.orders.has[from], m.Serial)
+	if j := o.core.jobs[m.Job]; j != nil && j.leader != nil {
+		j.leader.orders.Has(from, m.Serial)
 	}
 }
 
@@ -90,7 +76,7 @@ func (j *job) cancelled(i int32) bool { return j.rec != nil && j.rec.Cancelled(i
 
 // onRecord follows the orders in a newer record of a job.
 func (o *orderly) onRecord(j *job, before *record.Job) {
-	if j.leader != nil && j.leader.orders.serial < j.rec.Serial {
+	if j.leader != nil && !j.leader.orders.Sent(j.rec.Serial) {
 		o.spread(j)
 	}
 	if before != nil && before.Held && !j.rec.Held {

@@ -86,7 +86,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		if comes {
 			want = 3 * time.Second
 			c.SetMember(want, filch.Member{Name: "n9", Incarnation: 2}, &out)
-			want += rehomePause
+			want += 100 * time.Millisecond
 		}
 		if got := c.Deadline(); got != want {
 			t.Errorf("comes %v: due at %v, want %v", comes, got, want)
@@ -104,7 +104,7 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 	r.submit(1, submit.Job{Job: 1, Total: 40})
 	r.idle(100 * time.Millisecond)
 	r.kill(2, 3*time.Second)
-	r.idle(sweepFor / 4)
+	r.idle(5 * time.Second)
 	again := &rigNode{Core: New(Config{Self: "n3", Incarnation: 2, Seed: 9})}
 	r.nodes[2] = again
 	for i := range 2 {
@@ -120,7 +120,7 @@ func TestALifeThatWasOverWhenHeardOf(t *testing.T) {
 		t.Fatal("the new life got no work")
 	}
 	again.down, again.running, again.mail = true, nil, nil
-	r.idle(sweepFor)
+	r.idle(20 * time.Second)
 	for _, o := range r.nodes[:2] {
 		o.SetMember(r.now, filch.Member{Name: "n3", Incarnation: 2, Standing: filch.Dead}, &o.out)
 		r.act(o)

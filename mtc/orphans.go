@@ -6,39 +6,24 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/ends"
-	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// sweepAgain is how often a node looks through the records homed at the node, while tasks
-// of dead nodes may need a new owner.
-const sweepAgain = 2 * time.Second
-
-// failover holds the time of the next sweep, and the end of the sweeps after the last
-// death: homes move, and not all nodes learn of a death at once.
+// failover takes the tasks of dead nodes over, at the homes of their records.
 type failover struct {
 	*turn
-	core    *Core
-	at      time.Duration
-	until   time.Duration
-	asked   bool // this Core asked for the sweep; else homes changed
-	retold  bool // tallies were sent again since the last death
-	unseen  policy.Unseen
+	core *Core
+	policy.Sweeps
 	remains queue.Remains
 }
 
 func (f *failover) init(c *Core) {
 	f.core, f.turn = c, &c.turn
-	f.at = filch.Never
+	f.Sweeps = policy.NewSweeps()
 	f.remains = queue.NewRemains()
 }
-
-const (
-	sweepFor    = 20 * time.Second
-	rehomePause = 100 * time.Millisecond
-)
 
 // Rehomed takes in that other records have their home here now. All nodes that saw the
 // records' owners die may be gone: the whole instance may have been started again.
@@ -47,21 +32,12 @@ func (c *Core) Rehomed(now time.Duration) {
 	if mutantNoLose {
 		return
 	}
-	c.failover.at = min(c.failover.at, now+rehomePause)
-	c.failover.retold = false
+	c.failover.Sweeps.Rehomed(now)
 }
 
-// gone reports whether an owner is dead, or at least gone. A node that this node never saw
-// counts as dead after a wait.
+// gone reports whether an owner is dead, or at least gone.
 func (f *failover) gone(o record.Owner) bool {
-	if o == (record.Owner{}) || f.core.cfg.Members.Get(o.Node) != nil {
-		return f.core.cfg.Members.Dead(o) || f.core.cfg.Members.Gone(o)
-	}
-	end := f.unseen.Until(o.Node, f.now)
-	if end > f.now {
-		f.at = min(f.at, end)
-	}
-	return end <= f.now && !mutantNoLose
+	return f.Gone(o, f.core.cfg.Members, f.now) && (!mutantNoLose || f.core.cfg.Members.Get(o.Node) != nil)
 }
 
 // onDeath begins the failover after the death of a node's incarnation.
@@ -69,9 +45,7 @@ func (f *failover) onDeath(o record.Owner) {
 	if mutantNoLose {
 		return
 	}
-	f.until = f.now + sweepFor
-	f.at = f.now + sweepAgain
-	f.asked, f.retold = true, false
+	f.Died(f.now)
 	f.out.Sweep = true
 	f.core.victim.onDeath(o)
 	for _, j := range f.core.sortedJobs() {
@@ -89,7 +63,7 @@ func (f *failover) onDeath(o record.Owner) {
 // have died with their reporter.
 func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
 	c.enter(now, out)
-	retell := !c.failover.asked || !c.failover.retold || now+sweepAgain >= c.failover.until
+	retell := c.failover.Swept(now)
 	for i := range list {
 		p, ok := record.ParseKey(list[i].Key)
 		if !ok {
@@ -105,10 +79,6 @@ func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
 		case 'k':
 			c.failover.homedCap(p, list[i].Value)
 		}
-	}
-	c.failover.asked, c.failover.retold = false, true
-	if now < c.failover.until {
-		c.failover.at = min(c.failover.at, now+sweepAgain)
 	}
 	c.settle()
 }
@@ -139,11 +109,8 @@ func (f *failover) homedZone(p record.Key, v []byte, retell bool) {
 		return
 	}
 	var ops []record.ZoneOp
-	for _, s := range z.Spans {
-		if s.Void == 0 && !z.Ended(s) && f.gone(s.Owner) &&
-			!slices.ContainsFunc(ops, func(p record.ZoneOp) bool { return p.From == s.Owner }) {
-			ops = append(ops, record.ZoneOp{Kind: record.ZoneLose, From: s.Owner, Owner: f.core.self, Take: record.Take(f.core.commits.Serial())})
-		}
+	for _, o := range z.Owners(f.gone) {
+		ops = append(ops, record.ZoneOp{Kind: record.ZoneLose, From: o, Owner: f.core.self, Take: record.Take(f.core.commits.Serial())})
 	}
 	j := f.core.job(p.Job)
 	if t := z.Tally(); retell && t.Sum() > 0 {
@@ -220,31 +187,14 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 	if j.over {
 		return
 	}
-	var lost []message.ToldEnd
-	queued, gone := 0, 0
-	for _, off := range taken {
-		t := b.Find(off)
-		if t == nil {
-			continue
-		}
-		i := num*record.BlockSize + int32(off)
-		if t.State == filch.Lost {
-			gone++
-		}
-		if t.State == filch.Lost && j.Graph() {
-			lost = append(lost, message.ToldEnd{Index: i, State: t.State, By: t.By.Node})
-		}
-		if t.State != 0 || t.Owner != f.core.self || t.Started {
-			continue
-		}
-		it := queue.Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Recalls: t.Recalls, Tracked: true, Maybe: t.Maybe}
-		queued++
+	items, lost := queue.Adopted(num, b, taken, f.core.self)
+	for _, it := range items {
 		if j.leader != nil && j.leader.tracker != nil {
-			it.Inputs, it.Level = j.leader.tracker.Inputs(i), j.leader.plan.Level(i)
-			delete(j.leader.away, i)
+			it.Inputs, it.Level = j.leader.tracker.Inputs(it.Index), j.leader.plan.Level(it.Index)
+			delete(j.leader.away, it.Index)
 		}
 		// The need of the task is not known here.
-		if j.spec.Gangs() && (t.Maybe || t.Crashes > 0) {
+		if j.spec.Gangs() && (it.Maybe || it.Crashes > 0) {
 			f.rest(j, it, from)
 			continue
 		}
@@ -254,14 +204,12 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		}
 		j.queue.Shared.Push(it)
 	}
-	if queued > 0 && !j.Graph() {
-		f.note(noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", queued, j.id, num*record.BlockSize, from.Node)
-	}
-	if gone > 0 {
-		f.note(noteWarn, j.id, "%d tasks of job %d from %d on were started and are lost: %s is gone", gone, j.id, num*record.BlockSize, from.Node)
+	if len(items) > 0 && !j.Graph() {
+		f.note(noteInfo, j.id, "%d tasks of job %d from %d on go on here: %s is gone", len(items), j.id, num*record.BlockSize, from.Node)
 	}
 	if len(lost) > 0 {
-		f.core.recorder.Lost(j, lost)
+		f.note(noteWarn, j.id, "%d tasks of job %d from %d on were started and are lost: %s is gone", len(lost), j.id, num*record.BlockSize, from.Node)
+		f.core.recorder.Lost(j, lost, from.Node)
 	}
 	f.core.active(j)
 	f.core.orders.obey(j)
@@ -278,14 +226,7 @@ func (f *failover) homedBlock(p record.Key, v []byte, retell bool) {
 	if retell {
 		f.core.recorder.Tallied(j, record.BlockTally{Block: p.Number, Tally: b.Tally()})
 	}
-	var dead []record.Owner
-	for i := range b.Tasks {
-		t := &b.Tasks[i]
-		if t.State == 0 && t.Owner != (record.Owner{}) && f.gone(t.Owner) && !slices.Contains(dead, t.Owner) {
-			dead = append(dead, t.Owner)
-		}
-	}
-	for _, o := range dead {
+	for _, o := range b.Owners(f.gone) {
 		j.queue.pending++
 		f.core.whenKnown(j, func() {
 			j.queue.pending--

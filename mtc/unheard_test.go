@@ -99,7 +99,7 @@ func TestEndRecordedAfterItsNodeDied(t *testing.T) {
 				keep()
 				move()
 			}
-			if got := r.run(1, sweepFor/2).Tally(); got.OK != 4 {
+			if got := r.run(1, 10*time.Second).Tally(); got.OK != 4 {
 				t.Errorf("tally %+v, want 4 ok", got)
 			}
 			if n := len(r.started); n != 4 {

@@ -155,7 +155,7 @@ func TestReportComesAgain(t *testing.T) {
 	if j.pending.Acknowledged(1); j.pending.Tells() {
 		t.Error("an acknowledged report is left")
 	}
-	r.Lost(j, []message.ToldEnd{{Index: 0, State: filch.Lost}})
+	r.Lost(j, []int32{0}, "n1")
 	j.leader = "n1"
 	if next := r.Again(j); j.led != 1 || next != filch.Never || j.pending.Tells() {
 		t.Errorf("the new leader took %d ends in, the next report is due at %v", j.led, next)

@@ -41,8 +41,15 @@ func (r *Recorder) told(j Job, num int32, ends []record.BlockOp, b *record.Block
 	}
 }
 
-// Lost reports tasks that the records count as lost.
-func (r *Recorder) Lost(j Job, list []message.ToldEnd) {
+// Lost reports tasks that the records count as lost with a node, if they are of a graph.
+func (r *Recorder) Lost(j Job, tasks []int32, by filch.NodeName) {
+	if !j.Graph() {
+		return
+	}
+	list := make([]message.ToldEnd, len(tasks))
+	for i, index := range tasks {
+		list[i] = message.ToldEnd{Index: index, State: filch.Lost, By: by}
+	}
 	if _, led := j.Leader(); led {
 		j.Led(list)
 		return

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -86,4 +87,20 @@ func restoreOp(leader record.Owner, off uint8, t *record.Task) record.BlockOp {
 		op.Kind, op.Owner = record.BlockMove, leader
 	}
 	return op
+}
+
+// Adopted are the tasks that a take of a block gave to a node, by their offsets: those to
+// queue, and those that are lost.
+func Adopted(num int32, b *record.Block, taken []byte, self record.Owner) (items []Item, lost []int32) {
+	for _, off := range taken {
+		t, i := b.Find(off), num*record.BlockSize+int32(off)
+		switch {
+		case t == nil:
+		case t.State == filch.Lost:
+			lost = append(lost, i)
+		case t.State == 0 && t.Owner == self && !t.Started:
+			items = append(items, Item{Index: i, Attempt: t.Attempt, Hop: t.Hop, Crashes: t.Crashes, Recalls: t.Recalls, Tracked: true, Maybe: t.Maybe})
+		}
+	}
+	return items, lost
 }

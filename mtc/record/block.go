@@ -46,6 +46,16 @@ func (b *Block) Tally() (t Tally) {
 	return t
 }
 
+// Owners are the owners of tasks without an end for which is holds, each once.
+func (b *Block) Owners(is func(o Owner) bool) (list []Owner) {
+	for i := range b.Tasks {
+		if t := &b.Tasks[i]; t.State == 0 && t.Owner != (Owner{}) && is(t.Owner) && !slices.Contains(list, t.Owner) {
+			list = append(list, t.Owner)
+		}
+	}
+	return list
+}
+
 // ownersMany is the number of owners above which a map is worth its cost.
 const ownersMany = 16
 

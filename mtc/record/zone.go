@@ -2,6 +2,7 @@ package record
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/filch-hpc/filch"
 )
@@ -46,6 +47,16 @@ func (z *Zone) Tally() (t Tally) {
 		t.add(s.Void, s.Hi-s.Lo)
 	}
 	return t
+}
+
+// Owners are the owners of tasks without an end for which is holds, each once.
+func (z *Zone) Owners(is func(o Owner) bool) (list []Owner) {
+	for _, s := range z.Spans {
+		if s.Void == 0 && !z.Ended(s) && is(s.Owner) && !slices.Contains(list, s.Owner) {
+			list = append(list, s.Owner)
+		}
+	}
+	return list
 }
 
 // spanTaken is a flag in the end byte of a span: the span has a take, which follows.
