@@ -6,31 +6,18 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // retries reports whether a failed task may be tried again after so many tries, and the
-// wait before. A failure to run the command at all is retried for every list of codes,
-// and without a delay.
+// wait before.
 func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait time.Duration, again bool) {
-	most, rule := j.spec.Retries, j.spec.Retry
-	if rule == nil {
-		return 0, tries < most || mutantForever
+	own := (*record.Retry)(nil)
+	if rule := j.spec.Retry; rule != nil && rule.Tasks && e.core.cfg.Retry != nil {
+		own = e.core.cfg.Retry(j.body(payload))
 	}
-	if rule.Tasks && e.core.cfg.Retry != nil {
-		if own := e.core.cfg.Retry(j.body(payload)); own != nil {
-			rule = own
-			if own.Times > 0 {
-				most = own.Times - 1
-			}
-		}
-	}
-	switch {
-	case tries >= most && !mutantForever:
-		return 0, false
-	case end.Ours:
-		return 0, true
-	}
-	return rule.Wait(tries + 1), rule.Has(end.Code)
+	wait, again = policy.Retries(j.spec, own, tries, end.Code, end.Ours)
+	return wait, again || mutantForever
 }
 
 // failing takes in the end of a task here. Where the job's tasks fail in a row, and end

@@ -11,25 +11,15 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// How long a victim waits for the thief's answer to an offer before the victim asks the
-// homes, by taking back the tasks that are still its own: twice as long as the last
-// transfer took, within the bounds. If the homes are slow, asking about each transfer
-// after the least wait would make the homes slower: the take-back refuses moves that are
-// on the way, and the thieves propose the moves again.
-const (
-	takenWait    = 2 * time.Second
-	takenWaitMax = 30 * time.Second
-)
-
 // victim is the part of a node that other nodes steal from.
 type victim struct {
 	*turn
+	policy.Patience
 	core   *Core
 	last   uint64 // number of the last offer
 	open   map[uint64]*xfer
 	order  []uint64 // of open, oldest first
 	asks   map[filch.NodeName]lastAsk
-	wait   time.Duration // for the end of a transfer
 	at     time.Duration // when the victim asks about the oldest transfer
 	askers policy.Askers
 	fresh  bool // work came since thieves received news
@@ -44,16 +34,16 @@ func (v *victim) init(c *Core) {
 	v.core, v.turn = c, &c.turn
 	v.open, v.gifts = make(map[uint64]*xfer), make(map[filch.NodeName]*xfer)
 	v.asks = make(map[filch.NodeName]lastAsk)
-	v.at, v.wait = filch.Never, takenWait
+	v.at = filch.Never
 }
 
 // took takes in the duration of the last transfer, or a lower bound, and sets the wait.
 func (v *victim) took(d time.Duration) {
-	v.wait = min(max(takenWait, 2*d), takenWaitMax)
+	v.Took(d)
 	v.at = filch.Never
 	for _, x := range v.open { // any order: the least
 		if !x.asking {
-			v.at = min(v.at, x.since+v.wait)
+			v.at = min(v.at, x.since+v.Wait())
 		}
 	}
 }
@@ -198,7 +188,7 @@ func (v *victim) openXfer(x *xfer) uint64 {
 	}
 	v.open[x.id] = x
 	v.order = append(v.order, x.id)
-	v.at = min(v.at, v.now+v.wait)
+	v.at = min(v.at, v.now+v.Wait())
 	return x.id
 }
 
@@ -329,12 +319,12 @@ func (v *victim) tick() {
 		x := v.open[id]
 		switch {
 		case x == nil || x.asking:
-		case x.since+v.wait <= v.now:
+		case x.since+v.Wait() <= v.now:
 			wait := v.now - x.since
 			v.reclaim(x)
 			v.took(wait)
 		default:
-			v.at = min(v.at, x.since+v.wait)
+			v.at = min(v.at, x.since+v.Wait())
 		}
 	}
 }
