@@ -326,6 +326,8 @@ func (j *job) queues() queue.Counts {
 	}
 	if j.leader != nil && j.leader.graph != nil {
 		q.Waiting = int64(j.leader.tracker.Waiting())
+	} else if j.leader != nil && j.leader.each != nil {
+		q.Waiting = int64(j.leader.each.Waiting())
 	}
 	return q
 }

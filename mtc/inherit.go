@@ -2,7 +2,6 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -17,7 +16,8 @@ func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 		return
 	}
 	c.note(noteInfo, id, "job %d is kept going here: %s is gone", id, from.Node)
-	j.leader = &leader{wait: before.New(id, rec.Name, &rec.Conditions), orphan: true, loading: rec.Graph, from: from, voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	j.leader = newLeader(id, rec)
+	j.leader.orphan, j.leader.loading, j.leader.from = true, rec.Graph, from
 	c.watchJob(j)
 	c.onRecord(j, rec)
 	if rec.Partial && !rec.Closed {
@@ -51,6 +51,10 @@ func (j *job) firstHop() uint32 { return leaderHops * j.rec.Hop }
 // inherit takes over a bag: zones without an owner belonged to the old leader.
 func (c *Core) inherit(j *job) {
 	l := j.leader
+	if l.each != nil {
+		c.step(j)
+		return
+	}
 	first := l.total
 	l.total, l.orphan = j.rec.Total, false
 	for num, part := range record.Zones(first, l.total) {
@@ -203,8 +207,5 @@ func (f *failover) inheritTask(j *job, it queue.Item) {
 	if _, elsewhere := j.leader.away[it.Index]; elsewhere {
 		return
 	}
-	off := uint8(it.Index % record.BlockSize)
-	op := record.BlockOp{Kind: record.BlockTakeImplicit, Off: off, To: off, From: j.leader.from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: true}
-	op.Owner = f.core.self
-	f.takeBlock(j, it.Index/record.BlockSize, op)
+	f.takePart(j, it.Index, it.Index+1, j.leader.from, true)
 }

@@ -138,11 +138,12 @@ func (c *Core) voidLed(j *job) {
 			c.inherit(j)
 		}
 	}
-	if l.graph == nil && !l.orphan && j.rec.Total > l.total {
+	if l.graph == nil && l.each == nil && !l.orphan && j.rec.Total > l.total {
 		j.queue.Ranges.Add(policy.Range{Next: l.total, Hi: j.rec.Total, Front: l.total, Hop: j.firstHop()})
 		l.total = j.rec.Total
 	}
 	c.void(j, j.rec.Void)
+	c.step(j)
 	if l.graph != nil && (l.open || !l.orphan) {
 		busy := make(map[int32]bool)
 		for _, r := range c.exec.list.All() {
@@ -253,6 +254,7 @@ func (c *Core) tickWaits() {
 		} else if l != nil && l.orders.At() > 0 {
 			c.orders.spread(j)
 		}
+		c.step(j)
 		if j.leader != nil && j.leader.voidAt != filch.Never {
 			if j.leader.voidAt <= c.now {
 				c.voidLed(j)

@@ -21,6 +21,7 @@ type leader struct {
 	open    bool         // accepted, and the jobs before this job are over
 	parts   int          // records of the submission without a commit yet
 	wait    *before.Wait // for other jobs, or a time; nil: the job may begin
+	each    *before.Each // the tasks that wait one by one; nil: none do
 	graph   *graph.Graph
 	tracker *graph.Tracker
 	plan    *plan.Plan
@@ -69,7 +70,7 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	if s.HeldBy != "" {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
-	j.leader = &leader{wait: before.New(s.Job, s.Name, &s.Conditions), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+	j.leader = newLeader(j.id, j.rec)
 	if g != nil {
 		j.leader.take(c, g, s.Nodes, spec.OnFail)
 	}
@@ -80,6 +81,14 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	})
 	c.settle()
 	return nil
+}
+
+// leaderPause is the pause between two parts of a large change to a job's waiting tasks.
+const leaderPause = 20 * time.Millisecond
+
+// newLeader makes the leader's part in a job with a record.
+func newLeader(id filch.JobID, rec *record.Job) *leader {
+	return &leader{wait: before.New(id, rec.Name, &rec.Conditions), each: before.NewEach(&rec.Conditions, rec.Total), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 }
 
 // take makes the graph the leader's, with no task ended.
@@ -180,22 +189,27 @@ func (c *Core) openJob(j *job) {
 // opens or skips j when the records say so.
 func (c *Core) lookBefore(j *job) {
 	l, w := j.leader, j.leader.wait
-	for _, k := range w.Looks(c.now) {
+	c.lookUp(w.Looks(c.now), func(k *before.Look, answers []record.Answer) {
+		if w.Answered(c.now, k, answers); j.leader == l && l.wait == w {
+			l.judge(c, j)
+		}
+	})
+	l.judge(c, j)
+}
+
+// lookUp proposes the lookups of looks, and calls then with the answers to each look.
+func (c *Core) lookUp(looks []before.Look, then func(k *before.Look, answers []record.Answer)) {
+	for _, k := range looks {
 		answers, missing := make([]record.Answer, len(k.Proposals)), len(k.Proposals)
 		for i, p := range k.Proposals {
 			c.commits.propose(p, func(a record.Answer) {
 				answers[i] = a
-				if missing--; missing > 0 {
-					return
-				}
-				w.Answered(c.now, &k, answers)
-				if j.leader == l && l.wait == w {
-					l.judge(c, j)
+				if missing--; missing == 0 {
+					then(&k, answers)
 				}
 			})
 		}
 	}
-	l.judge(c, j)
 }
 
 // judge opens the leader's job if the wait is over, and ends the job if the wait is in vain.
@@ -223,10 +237,15 @@ func (c *Core) skip(j *job, why string) {
 // grown queues the tasks of a bag that are not queued yet: at first all.
 func (c *Core) grown(j *job) {
 	l := j.leader
-	if l == nil || l.graph != nil || !l.open || j.void != 0 || j.rec.Total <= l.total {
+	switch {
+	case l == nil || l.graph != nil || !l.open || j.void != 0:
 		return
-	}
-	if l.orphan {
+	case l.each != nil:
+		c.step(j)
+		return
+	case j.rec.Total <= l.total:
+		return
+	case l.orphan:
 		c.inherit(j)
 		return
 	}

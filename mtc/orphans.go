@@ -149,16 +149,21 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 		j.queue.Ranges.Add(policy.Range{Next: s.Front, Hi: s.Hi, Front: s.Front, Hop: s.Hop})
 		f.core.active(j)
 	}
-	for num, part := range record.BlocksOf(s.Lo, s.Front) {
-		lo, hi := part[0], part[1]
+	f.takePart(j, s.Lo, s.Front, from, j.spec.CommitsStarts())
+	f.core.orders.obey(j)
+}
+
+// takePart takes the tasks from lo up to and without hi that a dead owner had; sure: it started
+// none without a commit.
+func (f *failover) takePart(j *job, lo, hi int32, from record.Owner, sure bool) {
+	for num, part := range record.BlocksOf(lo, hi) {
 		op := record.BlockOp{
-			Kind: record.BlockTakeImplicit, Off: uint8(lo % record.BlockSize), To: uint8((hi - 1) % record.BlockSize),
-			From: from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: j.spec.CommitsStarts(),
+			Kind: record.BlockTakeImplicit, Off: uint8(part[0] % record.BlockSize), To: uint8((part[1] - 1) % record.BlockSize),
+			From: from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: sure,
 		}
 		op.Owner = f.core.self
 		f.takeBlock(j, num, op)
 	}
-	f.core.orders.obey(j)
 }
 
 // takeBlock takes tasks of a dead owner, and queues the tasks that became ours.

@@ -1,12 +1,10 @@
 package mtc
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -40,8 +38,8 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 		})
 		return nil
 	}
-	l := &leader{wait: before.New(r.ID, rec.Name, &rec.Conditions), voidAt: filch.Never, away: map[int32]filch.NodeName{}, total: rec.Total}
-	l.left = &leftover{Left: r.Left()}
+	l := newLeader(r.ID, &rec)
+	l.total, l.left = rec.Total, &leftover{Left: r.Left()}
 	if rec.Graph {
 		nodes, err := r.Nodes()
 		if err != nil {
@@ -52,7 +50,9 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 			return err
 		}
 		l.take(c, g, nodes, r.Spec.OnFail)
-		l.restoreGraph(r)
+	}
+	if rec.Graph || l.each != nil {
+		l.restoreSingles(r)
 	}
 	if rec.Zones = r.Tallies(); rec.Finished() && rec.Ended == 0 {
 		rec.Ended = c.wall(now)
@@ -65,8 +65,8 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 	return nil
 }
 
-// restoreGraph takes in the ends of a graph.
-func (l *leader) restoreGraph(r *queue.RecoveredJob) {
+// restoreSingles takes in the ends of a job whose tasks begin one by one.
+func (l *leader) restoreSingles(r *queue.RecoveredJob) {
 	l.tried = make(map[int32]queue.Item, len(l.left.Items))
 	for _, it := range l.left.Items {
 		l.tried[it.Index] = it
@@ -74,18 +74,16 @@ func (l *leader) restoreGraph(r *queue.RecoveredJob) {
 	l.left.Items = nil
 	ended := make(map[int32]bool)
 	var skipped []int32
-	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
-		b := r.Blocks[num]
-		for i := range b.Tasks {
-			if t := &b.Tasks[i]; t.State != 0 {
-				index := num*record.BlockSize + int32(b.Offs[i])
-				ended[index] = true
-				_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
-				l.plan.Ended(index, t.State, t.By.Node, t.Took())
-				skipped = append(skipped, s...)
-				l.left.bad = l.left.bad || graph.Stops(t.State)
-			}
+	for index, t := range r.Ends() {
+		if l.each != nil {
+			l.each.Took(index)
+			continue
 		}
+		ended[index] = true
+		_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
+		l.plan.Ended(index, t.State, t.By.Node, t.Took())
+		skipped = append(skipped, s...)
+		l.left.bad = l.left.bad || graph.Stops(t.State)
 	}
 	l.left.skipped = slices.DeleteFunc(skipped, func(i int32) bool { return ended[i] })
 }

@@ -52,15 +52,17 @@ type Look struct {
 	dep       int // -1: the chain
 }
 
-// New makes the wait of a job with a name; nil for a job without conditions.
+// New makes the wait of a job with a name; nil for a job without conditions. The waits of
+// single tasks are not part of it: see [Each].
 func New(job filch.JobID, name string, c *record.Conditions) *Wait {
 	if c.None() || mutantIgnored {
 		return nil
 	}
 	w := &Wait{job: job, name: name, any: c.Any, begin: c.Begin, chain: c.Alone}
 	for i := range c.After {
-		id, when, part := c.At(i)
-		w.deps = append(w.deps, dep{job: id, when: when, part: part})
+		if id, when, part := c.At(i); when != record.WhenEach {
+			w.deps = append(w.deps, dep{job: id, when: when, part: part})
+		}
 	}
 	return w
 }

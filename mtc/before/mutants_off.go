@@ -6,4 +6,5 @@ package before
 const (
 	mutantIgnored = false
 	mutantTwice   = false
+	mutantEarly   = false
 )

@@ -7,6 +7,7 @@ package before
 var (
 	mutantIgnored bool // a job begins before its conditions are met
 	mutantTwice   bool // a condition that was met counts again with each look
+	mutantEarly   bool // the first end in a block counts as the ends of all of its tasks
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -15,6 +16,7 @@ func Plant(name string) bool {
 	for n, p := range map[string]*bool{ // any order
 		"before-ignored": &mutantIgnored,
 		"before-twice":   &mutantTwice,
+		"each-early":     &mutantEarly,
 	} {
 		*p = n == name
 		known = known || *p

@@ -16,5 +16,6 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "BEFORE_MUTANT", [][2]string{
 		{"before-ignored", "TestWaitsForEnds"},
 		{"before-twice", "TestWaitsForAll"},
+		{"each-early", "TestEachWaitsForItsOwn"},
 	})
 }

@@ -202,7 +202,7 @@ func (r *RecoveredJob) unskip() {
 	if r.Job.Void == filch.Skipped {
 		r.Job.Void = 0
 	}
-	if !r.Job.Graph {
+	if !r.Job.Graph && !r.Job.Singly() {
 		return
 	}
 	for _, b := range r.Blocks { // any order: each block by itself
@@ -216,7 +216,7 @@ func (r *RecoveredJob) unskip() {
 
 // maybeTried notes the tasks that may have been started without a commit.
 func (r *RecoveredJob) maybeTried() {
-	if !r.Spec.CommitsStarts() && !r.Job.Graph {
+	if !r.Spec.CommitsStarts() && !r.Job.Graph && !r.Job.Singly() {
 		for _, num := range slices.Sorted(maps.Keys(r.zones)) {
 			for _, s := range r.zones[num] {
 				for i := s.Lo; i < min(s.Hi, r.Job.Total); i++ {
@@ -381,7 +381,7 @@ func zoneOps(ops []record.ZoneOp, self record.Owner, rec *record.Job, num int32,
 	if t := b.Tally(); t.Sum() > 0 {
 		ops = append(ops, record.ZoneOp{Kind: record.ZoneBlockTally, Tally: record.BlockTally{Block: num, Tally: t}})
 	}
-	if rec.Graph {
+	if rec.Graph || rec.Singly() {
 		return ops
 	}
 	lo, hi := num*record.BlockSize, min((num+1)*record.BlockSize, rec.Total)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -19,9 +20,9 @@ type Left struct {
 const leftHop = 1
 
 // Left is the tasks without an end: unknown blocks as ranges, the rest of a bag, and all
-// tried tasks as single tasks.
+// tried tasks as single tasks. Of a job whose tasks begin one by one, only the tried tasks.
 func (r *RecoveredJob) Left() (l Left) {
-	bag := !r.Job.Graph
+	bag := !r.Job.Graph && !r.Job.Singly()
 	lo := int32(0)
 	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
 		at := num * record.BlockSize
@@ -47,6 +48,20 @@ func (r *RecoveredJob) Left() (l Left) {
 		l.Ranges = append(l.Ranges, policy.Range{Next: lo, Hi: r.Job.Total, Front: lo})
 	}
 	return l
+}
+
+// Ends yields the tasks with an end, by index.
+func (r *RecoveredJob) Ends() iter.Seq2[int32, *record.Task] {
+	return func(yield func(int32, *record.Task) bool) {
+		for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
+			b := r.Blocks[num]
+			for i := range b.Tasks {
+				if t := &b.Tasks[i]; t.State != 0 && !yield(num*record.BlockSize+int32(b.Offs[i]), t) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Puts are the merges that write the records of the job, all but the job's own record,

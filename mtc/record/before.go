@@ -19,17 +19,18 @@ const (
 	WhenAny                 // any end
 	WhenNotOK               // an end that is not good
 	WhenStarted             // the start, or any end
+	WhenEach                // for each task of a bag: the good end of the task with its index
 	whens
 )
 
 // String is the word of --dep.
 func (w When) String() string {
-	return [...]string{"afterok", "afterany", "afternotok", "after"}[w]
+	return [...]string{"afterok", "afterany", "afternotok", "after", "aftercorr"}[w]
 }
 
 // Met reports whether such an end is the end waited for.
 func (w When) Met(end filch.State) bool {
-	return w >= WhenStarted || w == WhenAny || (w == WhenOK) == (end == filch.OK)
+	return w == WhenStarted || w == WhenAny || (w == WhenOK || w == WhenEach) == (end == filch.OK)
 }
 
 // Conditions are what a job waits for before it begins.
@@ -62,6 +63,10 @@ const (
 // None reports whether the job begins at once.
 func (c *Conditions) None() bool { return len(c.After) == 0 && !c.Alone && c.Begin == 0 }
 
+// Singly reports whether the tasks of the job begin one by one. Then each task that may begin
+// has, or gets, an entry in its block, and no span of a zone has an owner.
+func (c *Conditions) Singly() bool { return slices.Contains(c.When, WhenEach) }
+
 // Check refuses conditions that make no sense.
 func (c *Conditions) Check() *filch.Error {
 	switch {
@@ -71,11 +76,16 @@ func (c *Conditions) Check() *filch.Error {
 		return filch.Errorf(filch.Invalid, "%d ends of %d jobs before this one", len(c.When), len(c.After))
 	case len(c.Parts) > 0 && len(c.Parts) != len(c.After):
 		return filch.Errorf(filch.Invalid, "parts of %d of %d jobs before this one", len(c.Parts), len(c.After))
+	case c.Any && c.Singly():
+		return filch.Errorf(filch.Invalid, "%s makes no sense where one of several conditions suffices", WhenEach)
 	case c.Any && c.Alone || c.Any && len(c.After) == 0 || c.Begin < 0:
 		return filch.Errorf(filch.Invalid, "a job that waits for any of %d jobs, alone %t, until %d makes no sense", len(c.After), c.Alone, c.Begin)
 	}
 	for i, id := range c.After {
 		p := c.part(i)
+		if c.when(i) == WhenEach && p != (Part{}) {
+			return filch.Errorf(filch.Invalid, "%s is for all tasks of job %d", WhenEach, id)
+		}
 		if id <= 0 || c.when(i) >= whens || p.Tasks.From < 0 || p.Tasks.Count < 0 || p.Tasks.Count > MaxPartTasks || p.Tasks.From > MaxTasks-p.Tasks.Count || len(p.Name) > MaxPartName || p.Delay < 0 {
 			return filch.Errorf(filch.Invalid, "a job cannot wait for %s of %d tasks from %d of job %d with the delay %s", c.when(i), p.Tasks.Count, p.Tasks.From, id, p.Delay)
 		}

@@ -48,6 +48,7 @@ func TestRecordKeepsConditions(t *testing.T) {
 		"singleton":                          {Alone: true},
 		"afterok:4:9":                        {After: after, When: []When{WhenOK, WhenOK}},
 		"afterok:4?afterany:9":               {After: after, When: []When{WhenOK, WhenAny}, Any: true},
+		"aftercorr:4,afterok:9":              {After: after, When: []When{WhenEach, WhenOK}},
 		"after:4+1,afterany:9.5-7,singleton": {After: after, When: []When{WhenStarted, WhenAny}, Parts: []Part{{Delay: time.Minute}, {Tasks: Pick{5, 3}, Name: "9.5-7"}}, Alone: true, Begin: 7},
 	} {
 		if got := c.String(); got != text {
@@ -78,6 +79,8 @@ func TestConditionsMakeSense(t *testing.T) {
 		"any-alone":    {After: []filch.JobID{1}, Any: true, Alone: true},
 		"wide-part":    {After: []filch.JobID{1}, Parts: []Part{{Tasks: Pick{0, MaxPartTasks + 1}}}},
 		"early":        {Begin: -1},
+		"any-each":     {After: []filch.JobID{1, 2}, When: []When{WhenEach, WhenOK}, Any: true},
+		"each-of-part": {After: []filch.JobID{1}, When: []When{WhenEach}, Parts: []Part{{Tasks: Pick{0, 1}}}},
 	} {
 		if c.Check() == nil {
 			t.Errorf("%s: %+v is taken", name, c)

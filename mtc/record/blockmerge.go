@@ -83,7 +83,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 		if t.State == p.State && t.Attempt == p.Attempt && t.By == p.Owner && t.Began == p.Began {
 			return VerdictDone
 		}
-		if t.Extra < 255 && p.State != filch.Lost {
+		if t.Extra < 255 && p.State != filch.Lost && p.State != filch.Skipped {
 			t.Extra++
 		}
 		if p.Began != 0 {

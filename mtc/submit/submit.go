@@ -45,6 +45,8 @@ func (s *Job) Check() error {
 		return filch.Errorf(filch.Invalid, "a job without tasks")
 	case len(s.Nodes) > 0 && s.Open:
 		return filch.Errorf(filch.Invalid, "a workflow cannot grow")
+	case len(s.Nodes) > 0 && s.Singly():
+		return filch.Errorf(filch.Invalid, "%s is for bags: the tasks of a workflow wait for each other", record.WhenEach)
 	case len(s.Nodes) == 0 && s.Spec.Payloads && len(s.Lines) != int(s.Total):
 		return filch.Errorf(filch.Invalid, "%d lines for %d tasks", len(s.Lines), s.Total)
 	case len(s.Name) > record.MaxName:

@@ -240,6 +240,8 @@ func checkShape(r launcher.Request) *filch.Error {
 		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and cannot be held").WithHint("with --new-job the run is a job of its own")
 	case !r.Before.None() && r.Parent != 0:
 		return filch.Errorf(filch.Invalid, "a step starts on the slots of its job, and cannot wait for other jobs or for a time").WithHint("with --new-job the run is a job of its own")
+	case r.Before.Singly():
+		return filch.Errorf(filch.Invalid, "a run has no tasks, and cannot wait for a task with the same index")
 	case len(r.Order) > launcher.MaxOrderBytes:
 		return filch.Errorf(filch.Invalid, "arguments and environment take %d bytes, the most is %d", len(r.Order), launcher.MaxOrderBytes)
 	}
