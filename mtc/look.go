@@ -30,9 +30,12 @@ func (l Look) Live() iter.Seq[filch.JobID] {
 
 // Behind returns the tasks without an end that a task of a workflow waits for, at most
 // most. leads is false if the node does not lead the workflow, or the workflow has to wait
-// for other jobs.
+// for other jobs; likewise for a bag whose task waits for a task of another bag.
 func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, leads bool) {
 	j := l.core.jobs[id]
+	if j != nil && j.leader != nil && j.leader.open && j.leader.each != nil {
+		return nil, !j.leader.each.Waits(index)
+	}
 	if j == nil || j.leader == nil || !j.leader.open || j.leader.tracker == nil || index < 0 || int(index) >= j.leader.graph.Len() {
 		return nil, false
 	}

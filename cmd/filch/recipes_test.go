@@ -27,6 +27,7 @@ func TestEnsembleRecipes(t *testing.T) {
 		"A grid of parameters, at most eight at a time": `test "$(cat out.300.1 out.320.4 | sort | uniq -c | wc -l)" = 2 && test "$(ls out.* | wc -l)" = 9`,
 		"Members of different sizes":                    `test "$(wc -l <log)" = 42`,
 		"Prepare, run, reduce":                          `test "$(cat summary)" = 40`,
+		"A second step for each member":                 `test "$(cat analysis.* | sort | uniq -c | tr -s ' ')" = " 10 4"`,
 		"Only what failed, once more":                   `test "$(wc -l <log)" = 42`,
 	}
 	programs := map[string]string{

@@ -83,6 +83,9 @@ func NewEach(c *record.Conditions, total int32) *Each {
 // Waiting is the number of tasks that wait.
 func (e *Each) Waiting() int32 { return e.left }
 
+// Waits reports whether a task waits.
+func (e *Each) Waits(i int32) bool { return i >= 0 && i < e.total && !e.taken.has(i) }
+
 // Step takes in the number of tasks of the bag, and returns the lookups that are due, and the
 // decisions about some of the waiting tasks, most at most.
 func (e *Each) Step(now time.Duration, total int32, most int) (looks []Look, due []Due) {

@@ -19,9 +19,10 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Option is the help of --dep, and BeginOption of --begin.
+// Option is the help of --dep, BagOption where bags are submitted, and BeginOption of --begin.
 const (
 	Option      = "begin after other jobs, as a `LIST` says: afterok:ID:ID,afterany:ID, afternotok, after (their start), singleton; ? between conditions: any of them"
+	BagOption   = "begin after other jobs, as a `LIST` says: afterok:ID:ID,afterany:ID, afternotok, after (their start), aftercorr (each task after the same task of ID), singleton; ? between conditions: any of them"
 	BeginOption = "begin at this `TIME` or later: 90s, now+1hour, 16:00, 2026-12-01T10:00"
 )
 
@@ -30,11 +31,30 @@ type list struct {
 	record.Conditions
 	c     *client.Client
 	parts []record.Part
+	bag   *record.Spec // of a bag whose tasks may wait one by one; nil: no such job
+	pairs []pair
+}
+
+// pair is a bag whose tasks are waited for one by one.
+type pair struct {
+	job   filch.JobID
+	total int32
 }
 
 // Resolve adds the jobs and tasks of d to the conditions of a job with a name.
 func Resolve(c *client.Client, d *spec.Deps, name string, to *record.Conditions) error {
-	l := &list{c: c, Conditions: record.Conditions{Any: d.Any, Alone: d.Alone, Begin: to.Begin}}
+	_, err := ResolveBag(c, d, name, nil, to)
+	return err
+}
+
+// ResolveBag is [Resolve] for a bag with a spec, whose tasks may wait one by one. Tell, called
+// with the number of tasks, tells people which of the tasks have none to wait for.
+func ResolveBag(c *client.Client, d *spec.Deps, name string, bag *record.Spec, to *record.Conditions) (tell func(total int32), err error) {
+	l := &list{c: c, bag: bag, Conditions: record.Conditions{Any: d.Any, Alone: d.Alone, Begin: to.Begin}}
+	return l.tell, l.resolve(d, name, to)
+}
+
+func (l *list) resolve(d *spec.Deps, name string, to *record.Conditions) error {
 	for i := range d.List {
 		if err := l.read(&d.List[i]); err != nil {
 			return err
@@ -80,8 +100,10 @@ func (l *list) read(d *spec.Dep) error {
 			return filch.Errorf(filch.Invalid, "cannot wait for job %d: the job is a step of job %d", t.Job, j.Parent).
 				WithHint("--dep %s:%d waits for the job around the step", d.When, j.Parent)
 		case d.Corr:
-			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for job %d with aftercorr: the tasks of one job start together, and each would wait for a task of its own", t.Job).
-				WithHint("sbatch --array with -d aftercorr: makes a job of each task; or use a workflow, in which tasks wait for tasks"))
+			if err := l.each(t, &j); err != nil {
+				return err
+			}
+			continue
 		case len(t.Tasks) == 0 && t.Names == "":
 			l.add(t.Job, d.When, record.Part{Delay: d.Delay})
 			continue
@@ -96,6 +118,44 @@ func (l *list) read(d *spec.Dep) error {
 		}
 	}
 	return nil
+}
+
+// each adds a bag whose tasks are waited for one by one.
+func (l *list) each(t *cli.JobTasks, j *launcher.JobInfo) error {
+	refuse := func(why, hint string) error {
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for job %d with %s: %s", t.Job, record.WhenEach, why).WithHint("%s", hint))
+	}
+	switch {
+	case l.bag == nil:
+		return refuse("only the tasks of a bag wait one by one", "filch submit --array; in a workflow, tasks wait for tasks")
+	case j.Kind != "bag":
+		return refuse("the job is a "+j.Kind, "--dep afterok:"+t.Job.String()+" waits for the whole job")
+	case len(t.Tasks) > 0 || t.Names != "":
+		return refuse("each task waits for the task with its own number", "--dep aftercorr:"+t.Job.String())
+	}
+	p, err := taskrecords.Open(l.c, t.Job)
+	if err != nil {
+		return err
+	}
+	a, b := p.Spec, l.bag
+	arrays := (a.Step != 0 || len(a.Picks) > 0) && (b.Step != 0 || len(b.Picks) > 0)
+	if len(a.Again) > 0 || arrays && (a.First != b.First || a.Step != b.Step || !slices.Equal(a.Picks, b.Picks)) {
+		return refuse("its tasks have other numbers", "use an --array with the same first number and step")
+	}
+	if !j.Open {
+		l.pairs = append(l.pairs, pair{t.Job, p.Rec.Total})
+	}
+	l.add(t.Job, record.WhenEach, record.Part{})
+	return nil
+}
+
+// tell says which tasks of a bag with so many tasks have none to wait for.
+func (l *list) tell(total int32) {
+	for _, p := range l.pairs {
+		if n := total - p.total; n > 0 {
+			ui.Warn(fmt.Sprintf("%s never %s: each waits for a task of job %d with %s, and the job has %s", filch.Plural(n, "task"), filch.Agree(n, "starts", "start"), p.job, record.WhenEach, filch.Plural(p.total, "task")))
+		}
+	}
 }
 
 // tasks adds tasks of a job.

@@ -32,7 +32,8 @@ func send(c *client.Client, s *submit.Job, lines source) (*client.Tasks, error) 
 	return sendEvery(c, s, lines, 0)
 }
 
-// sendEvery is [send] with a delay before each task but the first; 0 is no delay.
+// sendEvery is [send] with a delay before each task but the first; 0 is no delay. Total of s is
+// the number of tasks then.
 func sendEvery(c *client.Client, s *submit.Job, lines source, delay time.Duration) (*client.Tasks, error) {
 	more, open := lines != nil, s.Open
 	var err error
@@ -54,7 +55,8 @@ func sendEvery(c *client.Client, s *submit.Job, lines source, delay time.Duratio
 		return t, err
 	}
 	stop := cli.OnInterrupt(func() { cancelIncomplete(t) })
-	if _, err = appendEvery(t, lines, delay); err == nil && !open {
+	added, err := appendEvery(t, lines, delay)
+	if s.Total += int32(added); err == nil && !open {
 		err = t.Grow(wire.TaskGrow{Close: true})
 	}
 	stop()

@@ -125,6 +125,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	f.waitFlags.declare(p)
+	p.Lookup("dep").Usage = deps.BagOption
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")
 	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
@@ -169,7 +170,8 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := deps.Resolve(c, &f.deps, s.Name, &s.Conditions); err != nil {
+	tell, err := deps.ResolveBag(c, &f.deps, s.Name, &s.Spec, &s.Conditions)
+	if err != nil {
 		return err
 	}
 	if err = pools.SplitTasks(c, &s.Spec); err != nil {
@@ -183,6 +185,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 		return err
 	}
 	defer t.Close()
+	tell(s.Total)
 	err = f.submitted(t, struct {
 		ID   filch.JobID `json:"id"`
 		Name string      `json:"name"`

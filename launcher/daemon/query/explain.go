@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // explainer answers why jobs and tasks wait, and who has the slots.
@@ -82,6 +84,13 @@ func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) e
 	case filch.Waiting.String():
 		if x.Short = false; len(t.Behind) > 0 {
 			x.Behind, x.Text = t.Behind, "waits for the end of "+launcher.ListTasks(job, t.Behind, nil)
+		} else if text := ex.eachText(t); text != "" {
+			x.Text = "waits for the good end of " + text
+		}
+	case filch.Skipped.String():
+		x.Phase, x.Text, x.Short, x.Stuck, x.Deadlock, x.Hint = "end", endedText(t), false, false, false, ""
+		if text := ex.eachText(t); text != "" {
+			x.Text += ": the task waits for the good end of " + text
 		}
 	default:
 		x.Phase, x.Text, x.Short, x.Stuck, x.Deadlock, x.Hint = "end", endedText(t), false, false, false, ""
@@ -90,6 +99,32 @@ func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) e
 		x.Text += "; " + launcher.ListNames(t.Silent) + " did not answer: the task may run there"
 	}
 	return nil
+}
+
+// eachText names the tasks of other bags for which a task waits with aftercorr, without those
+// that ended well; "" if there are none.
+func (ex explainer) eachText(t *launcher.Task) string {
+	j, err := ex.sv.taskJob(t.Job)
+	if err != nil || j == nil {
+		return ""
+	}
+	var parts []string
+	for i := range j.Record.After {
+		id, when, _ := j.Record.At(i)
+		if when != record.WhenEach {
+			continue
+		}
+		state := "not known"
+		if a, err := ex.sv.taskNamed(id, t.Index); err == nil {
+			state = a.State
+		} else if kindOf(err) == filch.NotFound {
+			state = "missing"
+		}
+		if state != filch.OK.String() {
+			parts = append(parts, fmt.Sprintf("task %d.%d, which is %s", id, t.Index, state))
+		}
+	}
+	return strings.Join(parts, " and of ")
 }
 
 // runningText describes a task that runs.

@@ -114,7 +114,7 @@ func (sv *Server) findLive(task *launcher.Task) {
 		task.Silent, task.Again, task.Ranks = nil, 0, ""
 		return
 	}
-	if j, err := sv.taskJob(task.Job); err == nil && j != nil && !j.Record.Graph {
+	if j, err := sv.taskJob(task.Job); err == nil && j != nil && !j.Record.Graph && !j.Record.Singly() {
 		ready = queued || j.Record.Tally().Sum() > 0 || len(j.Record.After) == 0
 	}
 	if ready {

@@ -313,6 +313,9 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Sum) 
 	if len(s.Silent) > 0 {
 		return fmt.Sprintf("%s waiting, and %s did not answer", countTasks(c.Waiting, "is", "are"), launcher.ListNames(s.Silent))
 	}
+	if rec.Singly() && c.Waiting > 0 {
+		return countTasks(c.Waiting, "waits", "wait") + ", each for the good end of a task with the same number (" + rec.Conditions.String() + ")"
+	}
 	return countTasks(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
 }
 
