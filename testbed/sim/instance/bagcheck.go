@@ -48,6 +48,9 @@ func (w *World) began(b *bag, s *mtc.Start, h *host) {
 			w.Fail("too-early", "task %d.%d began although task %d did not end well", s.Job, s.Index, parent)
 		}
 	}
+	if a := b.each; a != nil && (s.Index >= int32(len(a.oks)) || a.oks[s.Index] == 0) {
+		w.Fail("too-early", "task %d.%d began although task %d.%[2]d, for which it waits, did not end well", s.Job, s.Index, a.id)
+	}
 	for _, a := range b.after {
 		if a.running > 0 && w.allWell(w.Now()-staleSpan) {
 			w.Fail("too-early", "task %d.%d began while %d tasks of job %d run, for whose end it waits", s.Job, s.Index, a.running, a.id)
@@ -148,10 +151,14 @@ func (w *World) checkBag(b *bag) {
 	}
 	void := w.voids(b, rec.Total)
 	var count record.Tally
-	var block *record.Block
+	var block, each *record.Block
 	for i := range rec.Total {
 		if i%record.BlockSize == 0 {
 			block = w.block(b, i/record.BlockSize)
+			each = w.eachBlock(b, i/record.BlockSize)
+		}
+		if a := each.Find(uint8(i % record.BlockSize)); a != nil && a.State == filch.OK {
+			w.checkSkip(b, block, i)
 		}
 		k := record.Task{}
 		if t := block.Find(uint8(i % record.BlockSize)); t != nil {
@@ -162,6 +169,21 @@ func (w *World) checkBag(b *bag) {
 	}
 	if got := rec.Tally(); got != count {
 		w.Fail("wrong-tally", "job %d: the tally is %+v, the ends are %+v", b.id, got, count)
+	}
+}
+
+// eachBlock is the block of the bag for whose tasks the tasks of b wait one by one.
+func (w *World) eachBlock(b *bag, n int32) *record.Block {
+	if b.each == nil || b.each.id == 0 || b.each.lapsed || w.mayBeDropped(b.each.lastAt) {
+		return &record.Block{}
+	}
+	return w.block(b.each, n)
+}
+
+// checkSkip: no task is skipped whose counterpart ended well.
+func (w *World) checkSkip(b *bag, block *record.Block, i int32) {
+	if t := block.Find(uint8(i % record.BlockSize)); t != nil && t.State == filch.Skipped {
+		w.Fail("wrong-end", "task %d.%d is skipped, and task %d.%[2]d, for which it waits, ended well", b.id, i, b.each.id)
 	}
 }
 

@@ -25,6 +25,7 @@ type bag struct {
 	stepEvery int           // of tasks, which have steps; 0: none has
 	limit     time.Duration // of a gang; 0: none
 	after     []*bag        // it waits for their end
+	each      *bag          // its tasks wait one by one for the tasks of this one; nil: they do not
 	adds      []addition
 	closeAt   time.Duration
 	news
@@ -166,14 +167,26 @@ func (w *World) submitBag(b *bag) {
 	}
 }
 
-// drawAfter has a bag wait for the end of another one, as its client asks for it.
+// drawAfter has a bag wait for the end of another one, or its tasks one by one for the tasks of
+// another one, as its client asks for it.
 func (w *World) drawAfter(b *bag) {
-	if !w.afterRng.Chance(0.15) {
+	if each := w.eachRng.Chance(0.4); !w.afterRng.Chance(0.15) {
+		if each && len(b.request.Nodes) == 0 {
+			w.drawEach(b)
+		}
 		return
 	}
 	for _, o := range w.bags {
 		if o.id != 0 && o != b {
 			b.after, b.request.After = []*bag{o}, []filch.JobID{o.id}
+		}
+	}
+}
+
+func (w *World) drawEach(b *bag) {
+	for _, o := range w.bags {
+		if o.id != 0 && o != b && len(o.request.Nodes) == 0 {
+			b.each, b.request.After, b.request.When = o, []filch.JobID{o.id}, []record.When{record.WhenEach}
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (w *World) isHalfDropped(b *bag, total int32) bool {
 // was told are lost. Such a one may never have begun: its node recorded the start
 // and died before it told the runner.
 func (w *World) checkAllBegan(b *bag, n int32) {
-	if b.cancelled || b.gone || len(b.request.Nodes) > 0 || len(b.after) > 0 {
+	if b.cancelled || b.gone || len(b.request.Nodes) > 0 || len(b.after) > 0 || b.each != nil {
 		return
 	}
 	lost := b.tally.Lost

@@ -26,9 +26,9 @@ var Parts = map[string][]string{
 	"backfill":       {"slots/backfill.go", "stealer/lend.go", "mtc/backfill.go", "mtc/policy/gap.go", "launcher/node/tasks/backfill.go"},
 	"gather":         {"stealer/gather.go", "stealer/half.go"},
 	"replication":    {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
-	"conditions":     {"mtc/before/before.go", "launcher/node/origin/awaits.go"},
+	"conditions":     {"mtc/before/before.go", "mtc/before/each.go", "launcher/node/origin/awaits.go"},
 	"explain":        {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
-	"tasks":          {"mtc/leader.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
+	"tasks":          {"mtc/leader.go", "mtc/each.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
 }
 
 // Faults are all that a simulator catches. The suites of single packages (mtc, dht,
@@ -60,6 +60,7 @@ var Faults = []Fault{
 	{"no-after", "mtc", "tasks", Instance, 400, ""},
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
+	{"each-early", "mtc/before", "conditions", Instance, 60, ""},
 	{"early-go", "launcher/node/origin", "launch", Instance, 60, ""},
 	{"no-lease", "launcher/node/ranks", "launch", Instance, 60, "rifts"},
 	{"stale-launch", "launcher/node/origin", "launch", Instance, 200, ""},
