@@ -229,6 +229,35 @@ func TestWaitsForTasks(t *testing.T) {
 	}
 }
 
+// A task has started once its start was committed, in any attempt.
+func TestWaitsForStartsOfTasks(t *testing.T) {
+	c := record.Conditions{After: after(1), When: []record.When{record.WhenStarted}, Parts: []record.Part{{Tasks: record.Pick{From: 4, Count: 2}, Name: "1.4-5"}}}
+	for name, x := range map[string]struct {
+		task *record.Task // 5
+		met  bool
+	}{
+		"none":    {},
+		"moved":   {task: &record.Task{Attempt: 1, Hop: 1, Owner: record.Owner{Node: "n1"}}},
+		"started": {task: &record.Task{Attempt: 1, Owner: record.Owner{Node: "n1"}, Started: true}, met: true},
+		"again":   {task: &record.Task{Attempt: 2, Owner: record.Owner{Node: "n2"}}, met: true},
+		"skipped": {task: &record.Task{State: filch.Skipped, Attempt: 1, By: record.Owner{Node: "n2"}}, met: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, c)
+			r.jobs[1] = &record.Job{Total: 9, Closed: true}
+			b := &record.Block{Offs: []uint8{4}, Tasks: []record.Task{{Attempt: 1, Owner: record.Owner{Node: "n1"}, Started: true}}}
+			if x.task != nil {
+				*b.At(5) = *x.task
+			}
+			r.block[record.KeyBlock(1, 0)] = b
+			r.want(x.met, "")
+			if !x.met {
+				r.wantText("waits for task 1.4-5 to start")
+			}
+		})
+	}
+}
+
 // A job waits for the job before it in the chain of its name, whose record may be gone.
 func TestWaitsForItsTurn(t *testing.T) {
 	first := newRig(t, record.Conditions{Alone: true})

@@ -32,7 +32,8 @@ func (d *dep) lookups() []record.Proposal {
 }
 
 // state reads the records of [dep.lookups]. Ended reports the end of the job, or of all of
-// the tasks; end is this end, before then the first bad end of a task, or 0.
+// the tasks; end is this end, before then the first bad end of a task, or 0. Started reports
+// the start, or any end, of the job or of all of the tasks.
 func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, started bool) {
 	p := d.part.Tasks
 	if p.Count == 0 {
@@ -55,11 +56,12 @@ func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, 
 	for n := first / record.BlockSize; n <= last/record.BlockSize; n++ {
 		blocks[n], as = readBlock(&as[0]), as[1:]
 	}
-	end, ended = filch.OK, true
+	end, ended, started = filch.OK, true, true
 	for i := first; i <= last; i++ {
-		switch s := taskEnd(j, zones[i/record.ZoneSize], blocks[i/record.BlockSize], i); {
+		b := blocks[i/record.BlockSize]
+		switch s := taskEnd(j, zones[i/record.ZoneSize], b, i); {
 		case s == 0:
-			ended = false
+			ended, started = false, started && tried(b.Find(uint8(i%record.BlockSize)))
 		case s != filch.OK && end == filch.OK:
 			end = s
 		}
@@ -67,7 +69,12 @@ func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, 
 	if end == filch.OK && !ended {
 		end = 0
 	}
-	return end, ended, ended
+	return end, ended, started
+}
+
+// tried reports whether a start of a task was committed, now or in an earlier attempt.
+func tried(t *record.Task) bool {
+	return t != nil && (t.Started || t.Attempt > record.FirstAttempt)
 }
 
 // taskEnd is the end of a task by the records; 0 before the end.

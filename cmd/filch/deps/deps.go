@@ -109,9 +109,6 @@ func (l *list) read(d *spec.Dep) error {
 			continue
 		case !cli.IsTasks(&j):
 			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for %s: job %d is a run, and has ranks, not tasks", d.Word, t.Job).WithHint("--dep %s:%d waits for the run", d.When, t.Job))
-		case d.When == record.WhenStarted:
-			return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for the start of %s: the starts of single tasks are not recorded", d.Word).
-				WithHint("--dep after:%d waits for the start of the job, --dep afterany:%s for the end of the task", t.Job, d.Word))
 		}
 		if err := l.tasks(t, d); err != nil {
 			return err
@@ -168,6 +165,10 @@ func (l *list) tasks(t *cli.JobTasks, d *spec.Dep) error {
 	if err != nil {
 		return err
 	}
+	if d.When == record.WhenStarted && !p.Rec.Graph && !p.Rec.Singly() && !p.Spec.CommitsStarts() {
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for the start of %s: the starts of the tasks of this bag are not recorded", d.Word).
+			WithHint("submit the bag with --crash-limit 0 or --once, which record each start; --dep after:%d waits for the start of the job, --dep afterany:%s for the end of the task", t.Job, d.Word))
+	}
 	for _, r := range t.Tasks {
 		runs, err := p.Picks([][2]int32{r})
 		if err != nil {
@@ -185,7 +186,7 @@ func (l *list) tasks(t *cli.JobTasks, d *spec.Dep) error {
 				return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for %d tasks of job %d: the most is %d", k.Hi-k.Lo, t.Job, record.MaxPartTasks).
 					WithHint("--dep %s:%d waits for all of the job", d.When, t.Job))
 			}
-			l.add(t.Job, d.When, record.Part{Tasks: record.Pick{From: k.Lo, Count: k.Hi - k.Lo}, Name: text[:min(len(text), record.MaxPartName)]})
+			l.add(t.Job, d.When, record.Part{Tasks: record.Pick{From: k.Lo, Count: k.Hi - k.Lo}, Name: text[:min(len(text), record.MaxPartName)], Delay: d.Delay})
 		}
 	}
 	return nil
