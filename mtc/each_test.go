@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
@@ -159,5 +160,26 @@ func TestAMillionTasksWaitOneByOne(t *testing.T) {
 	}
 	if q := r.nodes[0].Queues(); q.Waiting != 1_000_000 {
 		t.Errorf("%+v, want a million waiting", q)
+	}
+}
+
+// Another instance goes on with both bags, by the mirror of all records.
+func TestTasksBeginOneByOneInTheNextInstance(t *testing.T) {
+	for _, at := range []time.Duration{100 * time.Millisecond, time.Second, 2500 * time.Millisecond} {
+		r := eachRig(t, 50*time.Millisecond)
+		r.submit(0, submit.Job{Job: 1, Total: 300})
+		r.submit(1, eachOf(300))
+		r.idle(at)
+		m := &mirrorRig{t: t, mirrors: make([][]byte, 1), said: []*queue.Mirror{queue.NewMirror()}}
+		m.mirror(r)
+		left := recoveredFrom(t, m.mirrors[0])
+		for _, j := range left.Jobs() {
+			j.Settle()
+		}
+		r = eachRig(t, 50*time.Millisecond)
+		restore(t, r, left)
+		if got := r.run(2, time.Minute).Tally(); got != (record.Tally{OK: 257, Skipped: 43}) {
+			t.Errorf("at %s: tally %+v", at, got)
+		}
 	}
 }
