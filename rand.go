@@ -1,5 +1,7 @@
 package filch
 
+import "time"
+
 // Mix is the finalizer of splitmix64: every bit of the result depends on every bit of
 // x, and no two x have the same result.
 func Mix(x uint64) uint64 {
@@ -20,6 +22,12 @@ func (r *Rand) Uint64() uint64 {
 
 // IntN returns a number below n.
 func (r *Rand) IntN(n int) int { return int(r.Uint64() % uint64(n)) }
+
+// UpTo draws a wait between half of wait and all of wait, so that nodes that wait for the
+// same event do not come back together.
+func (r *Rand) UpTo(wait time.Duration) time.Duration {
+	return wait/2 + time.Duration(r.Uint64()%uint64(wait/2+1))
+}
 
 // Hash is the place of a node on a ring: FNV-1a of the name, mixed, so nodes of one
 // rack are not neighbors there. The place is the same in every process.

@@ -11,6 +11,7 @@ const (
 // without a reason that a reader accepts.
 var idleExports = map[string]string{
 	"cmd/filch/cli.OptionList":           testbedOnly,
+	"cmd/filch/stats.List":               testbedOnly,
 	"cmd/filch/manual.In":                testbedOnly,
 	"cmd/filch/manual.Variables":         testbedOnly,
 	"cmd/filch/tasks.WorkflowInfo":       testbedOnly,

@@ -133,6 +133,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/runclient": {"cli", "deps", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "deps", "runclient", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
+	"cmd/filch/stats":     {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":     {"cli", "deps", "filchd", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},

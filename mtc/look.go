@@ -28,6 +28,11 @@ func (l Look) Live() iter.Seq[filch.JobID] {
 	}
 }
 
+// Work counts the attempts of tasks that ended on this node, and the node's steals.
+func (l Look) Work() (ended int64, s policy.Steals) {
+	return l.core.mover.ends.Done(), l.core.thief.poll.Steals
+}
+
 // Behind returns the tasks without an end that a task of a workflow waits for, at most
 // most. leads is false if the node does not lead the workflow, or the workflow has to wait
 // for other jobs; likewise for a bag whose task waits for a task of another bag.

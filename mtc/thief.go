@@ -21,7 +21,6 @@ type thief struct {
 	phase   thiefPhase
 	survey  policy.Survey
 	chosen  policy.Victims // of the survey
-	ask     uint64         // number of the last steal
 	poll    policy.Poll
 	urge    policy.Urge
 	gate    time.Duration // until then tasks that stand back do not start
@@ -50,9 +49,10 @@ type xferKey struct {
 
 // moving is an offer whose moves are being committed.
 type moving struct {
-	left int  // answers to come
-	all  bool // all moves so far succeeded
-	some bool // at least one move succeeded
+	left int         // answers to come
+	all  bool        // all moves so far succeeded
+	some bool        // at least one move succeeded
+	job  filch.JobID // of the first stolen task; 0: pushed
 }
 
 func (t *thief) init(c *Core) {
@@ -157,7 +157,7 @@ func (t *thief) seek() {
 		// dial, each other.
 		t.begun = true
 		if !t.poll.HasNews() && !mutantStorm {
-			t.at = t.now + t.upTo(policy.PollRest)
+			t.at = t.now + t.core.rng.UpTo(policy.PollRest)
 			return
 		}
 	}
@@ -183,7 +183,7 @@ func (t *thief) seek() {
 	t.survey.Begin(asked, victims.Ordered())
 	t.phase = asking
 	t.at = t.now + askWait
-	t.poll.Asked(len(asked))
+	t.poll.Asked(t.now, len(asked))
 	for _, name := range asked {
 		t.send(name, &message.LoadAsk{Round: t.survey.Round, Means: means})
 	}
@@ -234,9 +234,9 @@ func (t *thief) choose() {
 		return
 	}
 	t.phase = stealing
-	t.ask++
+	t.poll.Asks++
 	t.at = t.now + stealWait
-	t.send(t.survey.Best, &message.Steal{Ask: t.ask, Means: t.core.means()})
+	t.send(t.survey.Best, &message.Steal{Ask: t.poll.Asks, Means: t.core.means()})
 }
 
 // urgeWait is how long tasks stand back while the node asks for tasks of a better class:
@@ -251,17 +251,11 @@ func (t *thief) failed() {
 	t.phase = resting
 	t.teller = ""
 	wait, last := t.poll.Failed(t.chosen, t.core.cfg.Members.Lenders(t.core.cfg.Self), t.core.cfg.PollMax)
-	t.at = t.now + t.upTo(wait)
+	t.at = t.now + t.core.rng.UpTo(wait)
 	t.urge.Failed(t.survey.Asked(), t.core.cfg.Members.Lenders(t.core.cfg.Self))
 	t.gate = 0
 	t.stopped = t.stopped || mutantStealStops && last
 	t.core.mover.stealFailed()
-}
-
-// upTo draws a wait between half of wait and all of wait, so that thieves that failed
-// together do not come back together.
-func (t *thief) upTo(wait time.Duration) time.Duration {
-	return wait/2 + time.Duration(t.core.rng.Uint64()%uint64(wait/2+1))
 }
 
 func (t *thief) succeeded() {
@@ -294,7 +288,7 @@ func (t *thief) onNews(from, source filch.NodeName) {
 	}
 	t.teller = from
 	if !mutantDeaf {
-		t.poll.Told()
+		t.poll.Told(t.now)
 		t.hurry(t.now)
 	}
 }
@@ -303,7 +297,7 @@ func (t *thief) onNews(from, source filch.NodeName) {
 // the records accept; then the victim may forget the offer.
 func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 	key := xferKey{record.Owner{Node: from, Incarnation: m.Life}, m.Xfer}
-	if m.Ask != 0 && m.Ask == t.ask && t.phase == stealing {
+	if m.Ask != 0 && m.Ask == t.poll.Asks && t.phase == stealing {
 		if len(m.Ranges)+len(m.Tasks) == 0 {
 			t.failed()
 			return
@@ -319,7 +313,7 @@ func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 		t.send(from, &message.Done{Life: m.Life, Xfer: m.Xfer, All: false})
 		return
 	}
-	mv := &moving{left: 1, all: true}
+	mv := &moving{left: 1, all: true, job: m.Stolen()}
 	t.moving[key] = mv
 	for _, r := range m.Ranges {
 		t.moveRange(key, mv, r)
@@ -339,6 +333,9 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.past = t.past[max(len(t.past)-pastMax, 0):]
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.fresh = true
+	if mv.some {
+		t.poll.Win(t.now, mv.job)
+	}
 	switch {
 	case t.phase != resting:
 	case mv.some || mutantNoMove:

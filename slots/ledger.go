@@ -106,6 +106,7 @@ type claim struct {
 type Ledger struct {
 	Backfill    Backfill
 	Spares      Spares
+	Meter       Meter
 	capacity    Capacity
 	incarnation uint64
 	free        share
@@ -137,7 +138,7 @@ func New(c Capacity, incarnation uint64) *Ledger {
 		free:   share{c.Total(), full(c.Slots), wholeDevices(len(c.GPUs))},
 		claims: make(map[Key]*claim),
 	}
-	l.Backfill.ledger, l.Spares.ledger = l, l
+	l.Backfill.ledger, l.Spares.ledger, l.Meter.ledger = l, l, l
 	return l
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/stats"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -210,6 +211,7 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	check(reflect.TypeFor[launcher.Explanation]())
 	check(reflect.TypeFor[wire.RosterInfo]())
 	check(reflect.TypeFor[wire.PolicyInfo]())
+	check(reflect.TypeFor[stats.List]())
 	check(reflect.TypeFor[finding]())
 	check(reflect.TypeFor[Cancelled]())
 	check(reflect.TypeFor[tasks.WorkflowInfo]())

@@ -15,6 +15,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/stats"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -102,7 +103,7 @@ node runs the same launcher, and a job gathers slots by stealing them from nodes
 	root.SetCompletionCommandGroupID("nodes")
 	root.AddCommand(runCommand(), tasks.SubmitCommand(g), tasks.WorkflowCommand(g), tasks.RetryCommand(g), attachCommand(g), logsCommand(g))
 	root.AddCommand(psCommand(g), tasklist.ListCommand(g), infoCommand(g), exportCommand(g), waitCommand(g), cancelCommand(g), holdCommand(g), releaseCommand(g), explainCommand(g), policyCommand(g), tasks.CloseCommand(g), historyCommand(g))
-	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), resourceCommand(g), bringup.DrainCommand(g), bringup.UndrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), manual.Command(), versionCommand(g))
+	root.AddCommand(bringup.UpCommand(g), bringup.DownCommand(g), nodesCommand(g), stats.Command(g), resourceCommand(g), bringup.DrainCommand(g), bringup.UndrainCommand(g), bringup.InviteCommand(g), bringup.JoinCommand(g), rosterCommand(g), doctorCommand(g), configCommand(g), manual.Command(), versionCommand(g))
 	root.AddCommand(keeperCommand(), runnerCommand(), spawnCommand(), bringup.VirtualCommand(), replayCommand(), onend.Command(g))
 	root.AddCommand(siteCommands()...)
 	for _, c := range root.Commands() {

@@ -116,6 +116,7 @@ func (n *Node) settle(t *local.Turn) {
 		}
 		if !n.Ranks.SendGrants(t) && !n.Origin.Dequeue(t) && !n.Records.Pump(t) && !n.Tasks.Pump(t) {
 			n.Records.OnLedgerChanged(t)
+			n.self.Ledger.Meter.Look(t.Now)
 			return
 		}
 	}

@@ -23,6 +23,7 @@ const (
 	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
+	VerbWork    = "work"    // -> []launcher.Work of all nodes, this one first
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows

@@ -74,6 +74,18 @@ type Offer struct {
 	Tasks  []TaskItem
 }
 
+// Stolen is the job of the first task that a thief asked for; 0: the offer is a gift.
+func (m *Offer) Stolen() filch.JobID {
+	switch {
+	case m.Ask == 0:
+	case len(m.Ranges) > 0:
+		return m.Ranges[0].Job
+	case len(m.Tasks) > 0:
+		return m.Tasks[0].Job
+	}
+	return 0
+}
+
 // RangeItem is a part of a bag without a started task.
 type RangeItem struct {
 	Job    filch.JobID

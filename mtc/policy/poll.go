@@ -24,6 +24,7 @@ const (
 // Poll is a thief's waits between its tries, and the number of nodes that the thief asks.
 // The zero Poll has not failed yet.
 type Poll struct {
+	Steals
 	doubled  int // how often the wait was doubled
 	failures int // in a row
 	vain     int // nodes asked since the last success, or since news
@@ -31,7 +32,12 @@ type Poll struct {
 }
 
 // Told takes in news of work.
-func (p *Poll) Told() { p.told, p.vain = true, 0 }
+func (p *Poll) Told(now time.Duration) {
+	if !p.told && p.since != 0 {
+		p.since = now // what the thief looked for until now was not there
+	}
+	p.told, p.vain = true, 0
+}
 
 // HasNews reports whether news came since the last look that found nothing.
 func (p *Poll) HasNews() bool { return p.told }
@@ -40,13 +46,20 @@ func (p *Poll) HasNews() bool { return p.told }
 func (p *Poll) Hurry() { p.doubled, p.failures = 0, 0 }
 
 // Succeeded takes in a success: more work may be there.
-func (p *Poll) Succeeded() { *p = Poll{told: true} }
+func (p *Poll) Succeeded() {
+	p.since = 0
+	*p = Poll{told: true, Steals: p.Steals}
+}
 
 // Failures are the failures in a row so far.
 func (p *Poll) Failures() int { return p.failures }
 
 // Asked notes the number of nodes that the thief asks now.
-func (p *Poll) Asked(nodes int) { p.vain += nodes }
+func (p *Poll) Asked(now time.Duration, nodes int) {
+	p.vain += nodes
+	p.Tries++
+	p.looks(now)
+}
 
 // Width is how many of n other nodes to ask.
 func (p *Poll) Width(n int) int {
@@ -76,7 +89,7 @@ func (p *Poll) Failed(v Victims, n int, most time.Duration) (wait time.Duration,
 			p.told = false
 			p.vain = p.enough(n)
 		}
-		wait = max(wait, PollRest)
+		wait, p.since = max(wait, PollRest), 0
 	}
 	p.doubled++
 	return wait, wait >= PollRest || p.wait(most) == most

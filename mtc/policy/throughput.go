@@ -33,6 +33,9 @@ func (t *Throughput) Ended(took time.Duration) {
 	t.spent += took
 }
 
+// Done is the number of ended tasks.
+func (t *Throughput) Done() int64 { return t.done }
+
 // Mean is the mean length of the tasks that ended here (MATRIX v2, III.B.2b). Before the
 // first end, Mean is the guess, or a second if guess is 0.
 func (t *Throughput) Mean(guess time.Duration) time.Duration {

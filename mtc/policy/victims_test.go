@@ -238,12 +238,12 @@ func TestLifelineSpell(t *testing.T) {
 		t.Errorf("n1 asks %v, then %v; want n9 and three more, then 4 lifelines", first, rest)
 	}
 	var p Poll
-	p.Told()
-	p.Asked(len(first))
+	p.Told(1)
+	p.Asked(1, len(first))
 	if wait, _ := p.Failed(Lifeline, 255, PollMax); wait > PollMax {
 		t.Errorf("after the drawn nodes the thief waits %v before it asks its lifelines", wait)
 	}
-	p.Asked(len(rest))
+	p.Asked(2, len(rest))
 	if wait, _ := p.Failed(Lifeline, 255, PollMax); wait != PollRest {
 		t.Errorf("after its lifelines the thief waits %v, want %v", wait, PollRest)
 	}

@@ -134,6 +134,8 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.ties()
 	case wire.VerbStats:
 		return sv.stats(), nil
+	case wire.VerbWork:
+		return sv.work(local)
 	case wire.VerbRoster:
 		return sv.roster(local && arg(0) != wire.OnlyHere)
 	case wire.VerbLookup:
