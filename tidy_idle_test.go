@@ -106,6 +106,7 @@ var idleExports = map[string]string{
 	"mtc/policy.ClassX":                  ownOnly,
 	"mtc/policy.ClassZ":                  ownOnly,
 	"mtc/policy.ParseKind":               ownOnly,
+	"mtc/policy.WindowMax":               testbedOnly,
 	"mtc/queue.AppendLine":               testbedOnly,
 	"mtc/queue.LinesWait":                testbedOnly,
 	"mtc/queue.ReadLine":                 ownOnly,

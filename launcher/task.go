@@ -176,6 +176,8 @@ type TaskEnd struct {
 	Bytes  int64         // of output kept by the node
 	Moved  int64         // bytes of input that came from other nodes
 	Moving time.Duration // how long they took
+	In     time.Duration // from the start of the attempt, until its inputs were there
+	Out    time.Duration // since the process ended, until the outputs were taken
 	Cut    bool          // part of the output was longer than the node keeps, or found no space on the node's disk
 	Text   string
 	Final  bool // not to be started again, regardless of the job's retries

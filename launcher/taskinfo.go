@@ -40,6 +40,8 @@ type Task struct {
 	Bytes  int64            `json:"output_bytes"`
 	// Part of the output was longer than the node keeps, or found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
+	// The stages so far, in order, where a single task is asked for.
+	Times []TaskTime `json:"times,omitempty"`
 	Used
 }
 
@@ -167,6 +169,8 @@ type TaskNow struct {
 	Queued  bool          `json:"queued,omitempty"` // the node has ready or running tasks of the job
 	Leads   bool          `json:"leads,omitempty"`  // the node leads the task's workflow
 	Behind  []int32       `json:"behind,omitempty"` // at most MaxBehind
+	Times   []TaskTime    `json:"times,omitempty"`  // on this node
+	Serial  uint64        `json:"-"`                // of a running attempt, on this node
 }
 
 // Live counts the tasks of a job on one node that have no recorded end.

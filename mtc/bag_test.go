@@ -57,7 +57,7 @@ func TestBagIsBalanced(t *testing.T) {
 // Each front is a round trip to the zone's home: with narrow ones four nodes
 // that did nothing but no-ops waited for them most of the time.
 func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
-	const total = 20 * frontMax
+	const total = 20 * policy.WindowMax
 	r := newRig(t, 1, 16, policy.Policy{})
 	asked := 0
 	r.store.mute = func(p record.Proposal) bool {
@@ -68,7 +68,7 @@ func TestTasksWithoutLengthNeedFewFronts(t *testing.T) {
 	}
 	r.submit(0, submit.Job{Job: 1, Total: total})
 	r.run(1, time.Minute)
-	if asked > 2*total/frontMax {
-		t.Errorf("%d operations on zones for %d tasks that take no time, want at most %d", asked, total, 2*total/frontMax)
+	if asked > 2*total/policy.WindowMax {
+		t.Errorf("%d operations on zones for %d tasks that take no time, want at most %d", asked, total, 2*total/policy.WindowMax)
 	}
 }

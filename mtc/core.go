@@ -54,6 +54,7 @@ type Core struct {
 	failover failover
 	waits    waits
 	pace     pace
+	arrivals queue.Arrivals
 	rng      filch.Rand
 }
 

@@ -10,14 +10,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Bounds of the window of a range whose tasks may start without a commit. Tasks in the
-// window without a recorded end may have been started when their node dies.
-const (
-	frontMin  = 64
-	frontMax  = 8192
-	frontTime = 50 * time.Millisecond // of work
-)
-
 // coolTime is how long a node leaves a failed task to other nodes before its own next
 // try.
 const coolTime = 500 * time.Millisecond
@@ -112,9 +104,7 @@ func (e *execution) fill() {
 
 // window is how far ahead of the next index to start the front is committed.
 func (e *execution) window() int32 {
-	mean := max(e.core.mover.length(), time.Microsecond) // built-in tasks take no time at all
-	w := float64(e.room.Slots) * (2 + float64(frontTime)/float64(mean))
-	return int32(min(max(w, frontMin), frontMax))
+	return policy.Window(e.room.Slots, e.core.mover.length())
 }
 
 func (e *execution) wantFront(j *job, s *policy.Range) {
@@ -337,6 +327,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	c.record(j, it, record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
 		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(), Usage: e.Usage,
+		Stages: queue.StagesOf(it.Since, r.began, e.In, e.Out),
 	})
 	c.exec.release(e.Run)
 	c.settle()

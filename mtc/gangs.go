@@ -86,7 +86,7 @@ func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
 // lost queues a gang for its next attempt, after a node died that had ranks of the gang: no
 // rank is left, and this node is not at fault.
 func (e *execution) lost(j *job, it queue.Item) {
-	it = it.Next()
+	it = it.Next(e.now)
 	j.queue.Hold(&it)
 	j.queue.Shared.Push(it)
 	e.core.active(j)

@@ -81,7 +81,7 @@ func (c *Core) inheritZone(j *job, num, lo, hi int32) {
 // claim makes this node the owner of a gap, a range without an owner.
 func (c *Core) claim(j *job, num int32, gap record.Span) {
 	j.queue.pending++
-	first := j.firstHop()
+	first, from := j.firstHop(), j.leader.from.Node
 	op := record.ZoneOp{Kind: record.ZoneFront, Lo: gap.Lo, Hi: gap.Hi, Front: gap.Lo, Hop: first, Owner: c.self}
 	c.commits.merge(record.KeyZone(j.id, num), record.RecordZone, record.EncodeZoneOps([]record.ZoneOp{op}, true), func(a record.Answer) {
 		j.queue.pending--
@@ -94,6 +94,7 @@ func (c *Core) claim(j *job, num int32, gap record.Span) {
 			// With another hop, this node took the span from a dead owner, and queued the
 			// span then.
 			if s.Hop == first && s.Void == 0 {
+				c.arrivals.Add(j.id, s.Lo, s.Hi, from, c.now)
 				j.queue.Ranges.Add(policy.Range{Next: s.Lo, Hi: s.Hi, Front: s.Lo, Hop: s.Hop})
 				c.active(j)
 			}

@@ -250,6 +250,7 @@ func (c *Core) grown(j *job) {
 		return
 	}
 	j.queue.Ranges.Add(policy.Range{Next: l.total, Hi: j.rec.Total, Front: l.total, Hop: j.firstHop()})
+	c.arrivals.Add(j.id, l.total, j.rec.Total, "", c.now)
 	l.total = j.rec.Total
 	c.active(j)
 	c.orders.obey(j)
@@ -262,7 +263,7 @@ func (c *Core) ready(j *job, i int32) {
 	if k, ok := j.leader.tried[i]; ok {
 		it = k
 	}
-	it.Inputs, it.Level = t.Inputs(i), j.leader.plan.Level(i)
+	it.Inputs, it.Level, it.Since = t.Inputs(i), j.leader.plan.Level(i), queue.Stamp(c.now)
 	for _, in := range it.Inputs {
 		it.Bytes += in.Bytes
 	}
@@ -272,6 +273,7 @@ func (c *Core) ready(j *job, i int32) {
 		}
 		return
 	}
+	c.arrivals.Add(j.id, i, i+1, "", c.now)
 	c.mover.place(j, it)
 }
 

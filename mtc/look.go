@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -31,6 +32,11 @@ func (l Look) Live() iter.Seq[filch.JobID] {
 // Work counts the attempts of tasks that ended on this node, and the node's steals.
 func (l Look) Work() (ended int64, s policy.Steals) {
 	return l.core.mover.ends.Done(), l.core.thief.poll.Steals
+}
+
+// Arrivals are the comings of the task with an index to this node's queue.
+func (l Look) Arrivals(id filch.JobID, index int32) []queue.Arrival {
+	return l.core.arrivals.Of(id, index)
 }
 
 // Behind returns the tasks without an end that a task of a workflow waits for, at most
@@ -113,21 +119,13 @@ func (l Look) First() filch.JobID {
 	return 0
 }
 
-// Started describes a start.
-type Started struct {
-	Began   time.Duration
-	Limit   time.Duration // of the task; 0 none
-	Attempt filch.Attempt
-	Maybe   bool // as [record.Task.Maybe]
-}
-
 // Started describes the start of a run. ok is false if the run of a [Start] has ended.
-func (l Look) Started(run uint64) (s Started, ok bool) {
+func (l Look) Started(run uint64) (s queue.Started, ok bool) {
 	r := l.core.exec.list.Find(run)
 	if r == nil || !r.started {
 		return s, false
 	}
-	s = Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
+	s = queue.Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
 	if s.Limit <= 0 {
 		s.Limit = r.job.spec.Limit
 	}

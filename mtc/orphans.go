@@ -147,6 +147,7 @@ func (f *failover) adoptSpan(j *job, s record.TakenSpan, from record.Owner) {
 	f.note(noteInfo, j.id, "tasks %d to %d of job %d go on here: %s is gone", s.Lo, s.Hi-1, j.id, from.Node)
 	if s.Front < s.Hi {
 		j.queue.Ranges.Add(policy.Range{Next: s.Front, Hi: s.Hi, Front: s.Front, Hop: s.Hop})
+		f.core.arrivals.Add(j.id, s.Front, s.Hi, from.Node, f.now)
 		f.core.active(j)
 	}
 	f.takePart(j, s.Lo, s.Front, from, j.spec.CommitsStarts())
@@ -194,6 +195,8 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 	}
 	items, lost := queue.Adopted(num, b, taken, f.core.self)
 	for _, it := range items {
+		it.Since = queue.Stamp(f.now)
+		f.core.arrivals.Add(j.id, it.Index, it.Index+1, from.Node, f.now)
 		if j.leader != nil && j.leader.tracker != nil {
 			it.Inputs, it.Level = j.leader.tracker.Inputs(it.Index), j.leader.plan.Level(it.Index)
 			delete(j.leader.away, it.Index)

@@ -62,7 +62,8 @@ func (e *execution) judge(j *job, index int32, end *End) {
 // again queues a failed task for another try. After delay other nodes may have the task,
 // and this node coolTime later.
 func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
-	it = it.Next()
+	it = it.Next(e.now)
+	e.core.arrivals.Add(j.id, it.Index, it.Index+1, "", e.now)
 	j.queue.Hold(&it)
 	if delay > 0 && !e.core.drain.on {
 		j.queue.Resting = append(j.queue.Resting, queue.Delayed{Item: it, Until: e.now + delay})

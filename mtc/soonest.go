@@ -35,7 +35,7 @@ func (m *mover) soonest(j *job, it queue.Item, ask bool) {
 	if ask {
 		for _, n := range m.loads.Ask(m.now, names, self) {
 			m.send(n, &message.LoadAsk{})
-			m.at = min(m.at, m.now+askWait)
+			m.at = min(m.at, m.now+policy.AskWait)
 		}
 	}
 	to, stays := m.loads.Choose(names, self, m.load(), inputs, length, &c.pace.estimates, c.cfg.Members)

@@ -11,9 +11,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// askWait is how long a thief waits for the answers of the nodes that it asked.
-const askWait = 20 * time.Millisecond
-
 // thief is a node that looks for work.
 type thief struct {
 	*turn
@@ -176,13 +173,13 @@ func (t *thief) seek() {
 		if from := t.urge.From(); !slices.Contains(asked, from) && t.core.cfg.Members.Get(from) != nil {
 			asked[0] = from
 		}
-		t.gate = t.now + urgeWait
+		t.gate = t.now + policy.UrgeWait
 		t.core.waits.at = min(t.core.waits.at, t.gate)
 	}
 	t.chosen = victims
 	t.survey.Begin(asked, victims.Ordered())
 	t.phase = asking
-	t.at = t.now + askWait
+	t.at = t.now + policy.AskWait
 	t.poll.Asked(t.now, len(asked))
 	for _, name := range asked {
 		t.send(name, &message.LoadAsk{Round: t.survey.Round, Means: means})
@@ -235,16 +232,9 @@ func (t *thief) choose() {
 	}
 	t.phase = stealing
 	t.poll.Asks++
-	t.at = t.now + stealWait
+	t.at = t.now + policy.StealWait
 	t.send(t.survey.Best, &message.Steal{Ask: t.poll.Asks, Means: t.core.means()})
 }
-
-// urgeWait is how long tasks stand back while the node asks for tasks of a better class:
-// longer than a question and an offer take.
-const urgeWait = askWait + stealWait + 100*time.Millisecond
-
-// stealWait is how long a thief waits for an offer before it asks others.
-const stealWait = 100 * time.Millisecond
 
 // failed ends a try without work: the next try comes after twice the wait.
 func (t *thief) failed() {
@@ -367,6 +357,7 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
 			mv.all, mv.some = mv.all && ok, mv.some || ok
 			if (ok || mutantNoMove) && !j.over {
+				t.core.arrivals.Add(j.id, op.Lo, op.Hi, key.victim.Node, t.now)
 				j.queue.Ranges.Add(policy.Range{Next: op.Lo, Hi: op.Hi, Front: op.Front, Hop: op.Hop + 1})
 				t.core.gotWork(j)
 			}
@@ -402,6 +393,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine
 				if (mine || mutantNoMove) && !j.over {
+					t.core.arrivals.Add(j.id, group[i].Index, group[i].Index+1, key.victim.Node, t.now)
 					t.tookTask(j, &group[i])
 				}
 			}
@@ -415,7 +407,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 func (t *thief) tookTask(j *job, task *message.TaskItem) {
 	it := queue.Item{
 		Index: task.Index, Attempt: task.Attempt, Hop: task.Hop + 1, Crashes: task.Crashes, Recalls: task.Recalls, Tracked: true, Maybe: task.Maybe, Need: task.Need,
-		Level: task.Level, Bytes: task.Bytes, Inputs: task.Inputs,
+		Level: task.Level, Bytes: task.Bytes, Inputs: task.Inputs, Since: queue.Stamp(t.now),
 	}
 	if j.queue.Holds(&it) {
 		return

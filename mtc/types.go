@@ -21,6 +21,8 @@ type End struct {
 	Usage  *filch.Usage  // nil: not known
 	Moved  int64         // bytes of the task's input from other nodes
 	Moving time.Duration // how long that took
+	In     time.Duration // from the start, until the inputs were there
+	Out    time.Duration // since the process ended, until the outputs were taken
 	Ours   bool          // the task could not be run: the command is not at fault
 	// Recalled: the task was stopped for a gang, or found no room in the slots held for the
 	// gang. The start does not count.

@@ -124,6 +124,10 @@ func infoCommand(g *cli.Global) *cobra.Command {
 		Use:     "info JOB[.TASKS]...",
 		GroupID: "jobs",
 		Short:   "show everything about a job, or about one task",
+		Long: `Shows everything about a job, or about single tasks. Of a task, stages tells when the task
+was submitted, queued, moved from node to node, staged and run, each by the clock of the
+node. Nodes remember the last 4,096 arrivals on their queue: of older tasks, moves are not
+known any more.`,
 		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200\n  filch info 7.5,7-9 12.project",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -265,6 +265,7 @@ func printTask(t *tasklist.Row, full string) {
 		ui.Printf("%-10s %s\n", "cpu", ui.Modes(&t.Used))
 		ui.Printf("%-10s %s\n", "memory", peakOf(&t.Used, false))
 	}
+	printTimes(t.Times)
 	if full != "" {
 		ui.Printf("%-10s %s\n", "cause", ui.Clean(full))
 	}
@@ -283,4 +284,21 @@ func behindCell(t *tasklist.Row) string {
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// printTimes shows the stages of a task, a line each.
+func printTimes(list []launcher.TaskTime) {
+	for i, s := range list {
+		head, node := "", ""
+		if i == 0 {
+			head = "stages"
+		}
+		if s.Node != "" {
+			node = "  " + ui.Clean(string(s.Node))
+		}
+		if s.From != "" {
+			node += " from " + ui.Clean(string(s.From))
+		}
+		ui.Printf("%-10s %s  %s%s\n", head, time.Unix(0, s.UnixNS).Local().Format("2006-01-02 15:04:05.000"), ui.Clean(s.Stage), node)
+	}
 }

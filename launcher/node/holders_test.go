@@ -71,7 +71,7 @@ func TestARunningTaskIsKnownByItsNode(t *testing.T) {
 	running := 0
 	for index := range int32(6) {
 		for _, name := range w.names {
-			h := w.nodes[name].node.TaskNow(w.Now(), wall, id, index)
+			h := w.nodes[name].node.TaskNow(w.Now(), wall, id, index, index)
 			runs := false
 			for _, l := range w.nodes[name].chores {
 				runs = runs || l.Start.Index == index

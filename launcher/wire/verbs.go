@@ -28,7 +28,7 @@ const (
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows
 	VerbTask    = "task"    // JOB INDEX -> launcher.Task
-	VerbTaskNow = "tasknow" // JOB INDEX -> launcher.TaskNow, of one node alone
+	VerbTaskNow = "tasknow" // JOB NAME [INDEX] -> launcher.TaskNow, of one node alone; INDEX is the number in JOB, where NAME is another
 	VerbTasks   = "tasks"   // JOB -> launcher.TasksHere, of one node alone
 	VerbLive    = "live"    // -> []launcher.Live, of one node alone
 	VerbRunning = "running" // JOB [OnlyHere] -> launcher.RunningTasks, of all nodes or of one node alone

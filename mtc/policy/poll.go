@@ -21,6 +21,15 @@ const (
 	neighborsMax = 128 // nodes that a thief asks at once
 )
 
+// Waits of a thief.
+const (
+	AskWait   = 20 * time.Millisecond  // for the answers of the nodes that it asked
+	StealWait = 100 * time.Millisecond // for an offer, before it asks others
+	// UrgeWait is how long tasks stand back while the node asks for tasks of a better class:
+	// longer than a question and an offer take.
+	UrgeWait = AskWait + StealWait + 100*time.Millisecond
+)
+
 // Poll is a thief's waits between its tries, and the number of nodes that the thief asks.
 // The zero Poll has not failed yet.
 type Poll struct {

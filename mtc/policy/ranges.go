@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -39,6 +40,22 @@ func (s *Range) Lacks(w, zone int32) (lo, front, end int32, ok bool) {
 	lo = max(s.Front, s.Next)
 	end = min(s.Hi, (lo/zone+1)*zone)
 	return lo, min(lo+w, end), end, true
+}
+
+// Bounds of the window of a range whose tasks may start without a commit. Tasks in the
+// window without a recorded end may have been started when their node dies.
+const (
+	windowMin  = 64
+	WindowMax  = 8192
+	windowTime = 50 * time.Millisecond // of work
+)
+
+// Window is how far ahead of the next index to start the front is committed, on so many slots
+// for tasks of a mean length.
+func Window(slots int32, mean time.Duration) int32 {
+	mean = max(mean, time.Microsecond) // built-in tasks take no time at all
+	w := float64(slots) * (2 + float64(windowTime)/float64(mean))
+	return int32(min(max(w, windowMin), WindowMax))
 }
 
 // Ranges are the ranges of a bag on a node, by first index, without overlaps.

@@ -19,14 +19,16 @@ type Item struct {
 	// Need is the number of the task's need plus 1; 0 as long as no node has seen the
 	// task's line.
 	Need   int32
+	Since  uint32        // the [Stamp] of its coming to the queue; 0: unknown
 	Level  time.Duration // bottom level of a workflow's task; 0: unknown
 	Bytes  int64
 	Inputs []policy.Input // of a workflow's task
 }
 
-// Next is the task for its next attempt.
-func (a Item) Next() Item {
+// Next is the task for its next attempt, queued now.
+func (a Item) Next(now time.Duration) Item {
 	a.Attempt++
+	a.Since = Stamp(now)
 	a.Hop, a.Tracked = 0, true
 	return a
 }

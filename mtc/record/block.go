@@ -168,14 +168,15 @@ const (
 	taskUsage
 	taskRecalls
 	taskEarlier
-	taskAll = taskEarlier<<1 - 1
+	taskStages
+	taskAll = taskStages<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
 		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil, t.Recalls > 0,
-		len(t.Earlier) > 0,
+		len(t.Earlier) > 0, t.Stages != nil,
 	} {
 		if is {
 			flags |= 1 << k
@@ -227,6 +228,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskEarlier != 0 {
 		List(c, &t.Earlier, earlierMax, 1, func(o *Owner, c *Codec) { c.oneOf(o) })
+	}
+	if flags&taskStages != 0 {
+		c.stages(&t.Stages)
 	}
 	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
 }
@@ -330,13 +334,17 @@ func (p *BlockOp) past(c *Codec) {
 const (
 	endCut   = 1 << iota
 	endUsage // the usage follows
+	endStages
 )
 
-// more is the last byte of a BlockEnd, and the field that only some ends have.
+// more is the last byte of a BlockEnd, and the fields that only some ends have.
 func (p *BlockOp) more(c *Codec) {
-	flags := c.Facts(p.Cut, p.Usage != nil)
+	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil)
 	if p.Cut = flags&endCut != 0; flags&endUsage != 0 {
 		c.someUsage(&p.Usage)
+	}
+	if flags&endStages != 0 {
+		c.stages(&p.Stages)
 	}
 }
 

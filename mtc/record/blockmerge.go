@@ -97,7 +97,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 	t.State, t.Code, t.Began, t.TookUS, t.Bytes, t.Cut, t.By = p.State, p.Code, p.Began, p.TookUS, p.Bytes, p.Cut, p.Owner
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
-	t.Maybe, t.Take, t.Usage = t.Maybe || p.Maybe, 0, p.Usage
+	t.Maybe, t.Take, t.Usage, t.Stages = t.Maybe || p.Maybe, 0, p.Usage, p.Stages
 	return VerdictDone
 }
 

@@ -49,6 +49,9 @@ func TestLayoutsStay(t *testing.T) {
 	recalled := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Recalls: 2, Owner: alice, Started: true}}}
 	earlier := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Owner: alice, Started: true, Earlier: []Owner{bob, alice}}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
+	stages := &Stages{Queued: 12340 * time.Millisecond, In: 1500 * time.Microsecond, Out: 800 * time.Microsecond}
+	staged := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Stages: stages}}}
+	stagedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Stages: stages}}}
 	zone := &Zone{
 		Spans:  []Span{{Lo: 65536, Hi: 65600, Front: 65540, Hop: 2, Owner: alice}, {Lo: 65600, Hi: 66000, Front: 65600, Owner: bob, Void: filch.Skipped, Take: 1 << 40}},
 		Blocks: []BlockTally{{256, tally}, {300, Tally{Lost: 7}}},
@@ -95,6 +98,8 @@ func TestLayoutsStay(t *testing.T) {
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"cut zone":   {cutZone.Encode(), "000001800205000000008180808010", cutZone, func(v []byte) (any, error) { return DecodeZone(v) }},
+		"staged":     {staged.Encode(), "01026e310701078140036e840100b460dc0ba006", staged, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"staged ops": {EncodeBlockOps(stagedOps, false), "0001026e3107010101010000000003000a0c0004b460dc0ba006", stagedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"recalled":   {recalled.Encode(), "01026e310701078e100300000002", recalled, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"earlier":    {earlier.Encode(), "02026e3107066e6f64652d32ac0201078e2003000000020100", earlier, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},

@@ -25,6 +25,7 @@ type Task struct {
 	Bytes   int64        // of the task's output
 	Cut     bool         // some of the task's output found no space
 	Usage   *filch.Usage // of the attempt that ended; nil not known: most blocks have none
+	Stages  *Stages      // of the attempt that ended; nil not known
 	By      Owner        // the node that ran it
 	Take    Take         // the take by Owner, until the next operation on the task
 	// Earlier are nodes of starts before the last, also of starts that were not committed and
@@ -55,6 +56,32 @@ func (t *Task) RanOn() (nodes []Owner, all bool) {
 		nodes = append(nodes, t.By)
 	}
 	return nodes, len(t.Earlier) < earlierMax
+}
+
+// Stages are the parts of an attempt beside the process itself; 0: not known, or none.
+type Stages struct {
+	Queued time.Duration // on the queue of the node that ran the task, until Began; milliseconds
+	In     time.Duration // from Began: until the inputs were there
+	Out    time.Duration // up to the end: since the process ended, until the outputs were taken
+}
+
+func (s *Stages) fields(c *Codec) {
+	for _, d := range [...]struct {
+		d    *time.Duration
+		unit time.Duration
+	}{{&s.Queued, time.Millisecond}, {&s.In, time.Microsecond}, {&s.Out, time.Microsecond}} {
+		n := int64(*d.d / d.unit)
+		Amount(c, &n)
+		*d.d = time.Duration(min(n, int64(filch.Never/d.unit))) * d.unit
+	}
+}
+
+// stages are those of a task that has some.
+func (c *Codec) stages(s **Stages) {
+	if *s == nil {
+		*s = &Stages{}
+	}
+	(*s).fields(c)
 }
 
 // Take is the number of an operation by which a node takes the tasks of a dead owner;

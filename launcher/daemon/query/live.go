@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -68,30 +70,79 @@ func isLiveTasks(i launcher.JobInfo) bool {
 	return i.Code == nil && (i.Kind == "bag" || i.Kind == "workflow")
 }
 
-// taskNow returns this node's knowledge of one task.
+// taskNow returns this node's knowledge of one task. The third argument is the number of the
+// task in this job, where that is not the number by which people call the task.
 func (sv *Server) taskNow(arg func(int) string) (here launcher.TaskNow, err error) {
 	job, index, err := sv.parseTask(arg)
 	if err != nil {
 		return here, err
 	}
+	place, err := strconv.ParseInt(cmp.Or(arg(2), arg(1)), 10, 32)
+	if err != nil {
+		return here, filch.Errorf(filch.Invalid, "%q is not the number of a task", arg(2))
+	}
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		here = t.Node.TaskNow(t.Now, time.Now().UnixNano(), job, index)
-		here.Running = here.Running && sv.daemon.Mirror.Holds(job, int64(index)) == 0
+		here = t.Node.TaskNow(t.Now, time.Now().UnixNano(), job, index, int32(place))
+		if here.Running = here.Running && sv.daemon.Mirror.Holds(job, int64(index)) == 0; here.Running {
+			here.Times = append(here.Times, stagesOf(sv.daemon.Files, sv.in.Self, &here)...)
+		}
 	})
 	return here, err
 }
 
+// stagesOf lists the stages of a running task on this node.
+func stagesOf(files *staging.Files, self filch.NodeName, h *launcher.TaskNow) []launcher.TaskTime {
+	if list := staging.Stages(files, h.Serial, self); list != nil {
+		return list
+	}
+	return []launcher.TaskTime{{Stage: launcher.StageRunning, UnixNS: h.BeganNS, Node: self}}
+}
+
+// maxMoves bounds the nodes that are asked for the way of an ended task.
+const maxMoves = 16
+
+// findWay completes an ended task with what the nodes remember where it was: the node that
+// ran the task, the node that had the task before, and so on.
+func (sv *Server) findWay(task *launcher.Task, place int32) {
+	args := []string{task.Job.String(), strconv.Itoa(int(task.Index)), strconv.Itoa(int(place))}
+	var way []launcher.TaskTime
+	asked := map[filch.NodeName]bool{"": true}
+	for next := []filch.NodeName{task.Node}; len(next) > 0 && len(asked) <= maxMoves; next = next[1:] {
+		if asked[next[0]] {
+			continue
+		}
+		asked[next[0]] = true
+		var h launcher.TaskNow
+		var err error
+		if next[0] == sv.in.Self {
+			h, err = sv.taskNow(func(i int) string { return args[i] })
+		} else if err = sv.checkUp(next[0], true); err == nil {
+			err = sv.daemon.Questions.Ask(next[0], peers.AskWait, wire.Query{Verb: wire.VerbTaskNow, Args: args}, &h)
+		}
+		if err != nil {
+			continue // its part of the way is not known
+		}
+		way = append(way, h.Times...)
+		for _, a := range h.Times {
+			next = append(next, a.From)
+		}
+	}
+	task.AddTimes(way)
+}
+
 // findLive completes a task without a recorded end with the knowledge of all nodes.
-func (sv *Server) findLive(task *launcher.Task) {
+func (sv *Server) findLive(task *launcher.Task, place int32) {
 	if task.State != filch.Waiting.String() && task.State != filch.Ready.String() && task.State != filch.Running.String() {
+		sv.findWay(task, place)
 		return
 	}
-	args := []string{task.Job.String(), strconv.Itoa(int(task.Index))}
+	args := []string{task.Job.String(), strconv.Itoa(int(task.Index)), strconv.Itoa(int(place))}
 	ready, queued := false, false
 	take := func(node filch.NodeName, h *launcher.TaskNow) {
 		ready, queued = ready || h.Leads && len(h.Behind) == 0, queued || h.Queued
 		task.Behind = append(task.Behind, h.Behind...)
 		task.Again = max(task.Again, h.Again)
+		task.AddTimes(h.Times)
 		if h.Ranks != "" {
 			task.Ranks = h.Ranks
 		}

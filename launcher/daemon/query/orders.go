@@ -185,6 +185,6 @@ func (sv *Server) taskNamed(job filch.JobID, name int32) (*launcher.Task, error)
 		return nil, err
 	}
 	t.Index = name
-	sv.findLive(t)
+	sv.findLive(t, index)
 	return t, nil
 }

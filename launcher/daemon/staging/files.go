@@ -72,6 +72,9 @@ type Attempt struct {
 	running bool
 	moved   int64         // bytes of inputs that this attempt brought from other nodes
 	moving  time.Duration // how long they took
+	begun   time.Time
+	filled  time.Time // when the inputs were there
+	ended   time.Time // when the process ended
 
 	folder string // in place of the usual folder within the job's; "" the usual
 	// Of a gang that this node owns; nil of other tasks.
@@ -196,7 +199,7 @@ func (b *Attempt) run() string {
 
 // Begin fetches the inputs of a task and hands the task to a runner.
 func (g *Files) Begin(b *Attempt) {
-	g.attempts[b.start.Serial] = b
+	g.attempts[b.start.Serial], b.begun = b, time.Now()
 	ctx, cancel := context.WithCancel(g.in.Context())
 	b.cancel = cancel
 	g.in.Go(func() {
@@ -208,7 +211,7 @@ func (g *Files) Begin(b *Attempt) {
 
 func (g *Files) onFilled(t *inputs.Turn, b *Attempt, err error) {
 	if err == nil && !b.stopped {
-		b.running = true
+		b.running, b.filled = true, time.Now()
 		if b.begin != nil {
 			b.begin()
 			return
@@ -235,6 +238,7 @@ func (g *Files) Cancel(serial uint64) {
 
 // finish takes the outputs of an ended task, and reports the end.
 func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
+	b.ended = time.Now()
 	g.in.Go(func() {
 		ours := !b.running && !b.stopped
 		faultless := !b.running || b.sink != nil && e.Kind == launcher.CauseOurs
@@ -261,6 +265,9 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 			retries = max(retries, 1) // the task is not at fault
 		}
 		e.Moved, e.Moving = b.moved, b.moving
+		if b.running {
+			e.In, e.Out = b.filled.Sub(b.begun), time.Since(b.ended)
+		}
 		e.Final = !b.bag && int32(b.start.Attempt) > retries
 		g.in.Post(func(t *inputs.Turn) {
 			delete(g.attempts, b.start.Serial)

@@ -116,6 +116,7 @@ func (m *Records) FindTask(now time.Duration, id filch.JobID, index int32, wait 
 		}
 		t := &launcher.Task{Job: id, Index: index, State: filch.Waiting.String()}
 		found, err := readTask(t, rs[1:])
+		t.AddTimes([]launcher.TaskTime{{Stage: launcher.StageSubmitted, UnixNS: j.Ticket.UnixNS}})
 		if t.State == filch.Cancelled.String() || j.Cancelled(index) {
 			t.Reason = j.Why(index)
 		}
@@ -171,6 +172,7 @@ func fillTask(t *launcher.Task, b *record.Block, off uint8) bool {
 		return false
 	}
 	t.Fill(e)
+	t.Times = launcher.TimesOf(e)
 	return true
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/queue"
 )
 
 // TasksHere counts this node's tasks of a job.
@@ -87,12 +87,20 @@ func (w *Tasks) Led(wall int64) (all []launcher.JobInfo) {
 }
 
 // TaskNow returns this node's knowledge of a task without a recorded end. wall is the
-// time of day at now.
-func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index int32) (h launcher.TaskNow) {
-	for _, r := range w.runs { // in any order: at most one attempt runs
+// time of day at now, index the number of the task in its first job, and place the number in
+// this job.
+func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index, place int32) (h launcher.TaskNow) {
+	for _, a := range w.core.Look().Arrivals(id, place) {
+		s := launcher.TaskTime{Stage: launcher.StageQueued, UnixNS: wall - int64(now-a.At), Node: w.Cfg.Name, From: a.From}
+		if a.From != "" {
+			s.Stage = launcher.StageMoved
+		}
+		h.Times = append(h.Times, s)
+	}
+	for serial, r := range w.runs { // in any order: at most one attempt runs
 		if r.job == id && r.Index == index && r.over == nil && w.Gangs.isRunning(r) {
-			h.Running = true
-			var s mtc.Started
+			h.Running, h.Serial = true, serial
+			var s queue.Started
 			h.Took, h.Left, s = w.since(now, r)
 			h.Attempt = s.Attempt
 			h.BeganNS = wall - int64(h.Took*float64(time.Second))
@@ -132,7 +140,7 @@ func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 
 // since returns how long a task has run, in seconds, how long at most the time limit lets
 // the task run on, 0 for no limit, and the start.
-func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.Started) {
+func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s queue.Started) {
 	if r.life != w.life {
 		return 0, 0, s // started before the node was declared dead
 	}
