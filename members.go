@@ -29,6 +29,7 @@ type Member struct {
 	Group       string // of nodes near to each other: an allocation; "" unknown
 	Why         string // the reason for draining; "" none was given
 	Labels      Labels
+	Role        Role
 }
 
 // Members is the list of all nodes ever seen, in the order of first sight, so an

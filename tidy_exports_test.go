@@ -16,8 +16,8 @@ import (
 
 // foreign are methods that interfaces of other modules ask for.
 var foreign = []string{
-	"As", "Close", "DecodeMsgpack", "EncodeMsgpack", "Enabled", "Error", "Format", "Handle", "Is", "Len", "Less", "MarshalJSON",
-	"Pop", "Push", "Read", "Set", "String", "Swap", "Type", "UnmarshalJSON", "Unwrap", "WithAttrs", "WithGroup", "Write",
+	"As", "Close", "DecodeMsgpack", "EncodeMsgpack", "Enabled", "Error", "Format", "Handle", "Is", "Len", "Less", "MarshalJSON", "MarshalText",
+	"Pop", "Push", "Read", "Set", "String", "Swap", "Type", "UnmarshalJSON", "UnmarshalText", "Unwrap", "WithAttrs", "WithGroup", "Write",
 }
 
 // export is an exported function, type, constant or variable, or a method

@@ -198,6 +198,7 @@ type SlotInfo struct {
 	GPUs      []string       `json:"gpus"`
 	GPUsFree  []string       `json:"gpus_free"`
 	Labels    filch.Labels   `json:"labels,omitempty"`    // with commas
+	Role      filch.Role     `json:"role,omitempty"`      // absent: all
 	Named     filch.Amounts  `json:"resources,omitempty"` // NAME=N, with commas
 	NamedFree filch.Amounts  `json:"resources_free,omitempty"`
 	Waiting   int32          `json:"waiting"` // jobs on the wait list

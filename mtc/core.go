@@ -19,6 +19,7 @@ type Config struct {
 	Incarnation uint64
 	Group       string // of nodes near to each other
 	Labels      filch.Labels
+	Role        filch.Role
 	Total       filch.Room // the whole room of the node; zero: not known
 	Seed        uint64
 	WallNS      int64 // unix time at now = 0, for the times in records
@@ -82,7 +83,7 @@ func New(cfg Config) *Core {
 	c.mover.init(c, cfg.Policy)
 	c.orders.init(c)
 	if p := c.cfg.Members.Get(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
-		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group, Labels: cfg.Labels, Total: cfg.Total})
+		c.cfg.Members.Set(filch.Member{Name: cfg.Self, Incarnation: cfg.Incarnation, Group: cfg.Group, Labels: cfg.Labels, Role: cfg.Role, Total: cfg.Total})
 	}
 	return c
 }

@@ -39,6 +39,14 @@ type Need struct {
 	Exclusive bool
 	Layout    Layout
 	Plane     int32
+	Task      bool // one process, and no gang
+	Step      bool // in slots that a job or a task has: the role of the node does not matter
+}
+
+// Allows reports whether the job may use a node: the node is for such work, and is among the
+// nodes that the job asks for.
+func (n *Need) Allows(m *filch.Member) bool {
+	return (n.Step || m.Role.Takes(!n.Task)) && n.Nodes.Allows(m)
 }
 
 // Offer is room for ranks on a node, to choose from.

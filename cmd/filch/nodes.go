@@ -38,7 +38,7 @@ its state:
 
 * marks the node that answered. HELD BY names the jobs that have slots of the node, most
 slots first, as JOB:SLOTS; stuck are slots of processes that cannot be killed, and lent are
-slots that tasks use until a job that waits for more slots can start. GPUS, whole and free of
+slots that tasks use until a job that waits for more slots can start. FOR (filch up --role), GPUS, whole and free of
 all, LABELS and RESOURCES, free of all, appear when a node has some: filch up --label,
 --resource.
 
@@ -79,6 +79,10 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 	labels := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Labels != "" })
 	resources := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Named != "" })
 	gpus := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return len(n.GPUs) > 0 })
+	roles := slices.ContainsFunc(list, func(n wire.NodeInfo) bool { return n.Role != filch.ForAll })
+	if roles {
+		t.Head = append(t.Head, "FOR")
+	}
 	if gpus {
 		t.Head = append(t.Head, "GPUS")
 	}
@@ -100,6 +104,9 @@ func printNodes(instance string, list []wire.NodeInfo) error {
 			up, slots = up+1, slots+int(n.Slots)
 		}
 		row := []string{name, state, fmt.Sprint(n.Slots), fmt.Sprint(n.Free), heldBy(&n), memoryCell(n.MemBytes), fmt.Sprint(n.PID), strings.Join(n.Addrs, " ")}
+		if roles {
+			row = append(row, n.Role.String())
+		}
 		if gpus {
 			row = append(row, gpuCell(&n))
 		}

@@ -100,7 +100,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	n := cfg.Node
 	d, err := daemon.New(daemon.Config{
 		Node: node.Config{
-			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Labels: labels(n), Capacity: capacity,
+			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Labels: labels(n), Role: n.Role, Capacity: capacity,
 			After:    filch.JobID(n.Alloc.After),
 			Walltime: policy.Walltime{Drain: time.Duration(n.Alloc.Drain) * time.Millisecond, Blind: n.Alloc.Blind},
 		},

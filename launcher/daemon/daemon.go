@@ -149,7 +149,7 @@ func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 // Card returns the description of this node for other nodes.
 func (d *Daemon) Card() peers.Card {
 	n := &d.cfg.Node
-	return peers.Card{Total: n.Capacity.Total(), PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Labels: n.Labels, Drain: n.Drain}
+	return peers.Card{Total: n.Capacity.Total(), PID: int32(os.Getpid()), Build: d.cfg.Build, Group: n.Group, Labels: n.Labels, Role: n.Role, Drain: n.Drain}
 }
 
 // Connect sets the overlay that reaches other nodes, and the incarnation with which

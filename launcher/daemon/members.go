@@ -51,7 +51,7 @@ func (d *Daemon) MemberEvent(e members.Event) {
 func (ms *memberNews) begin() {
 	cfg := &ms.d.cfg
 	own := peers.Member{
-		Peer: node.Peer{Name: ms.d.in.Self, Incarnation: cfg.Node.Incarnation, Standing: filch.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group, Labels: cfg.Node.Labels},
+		Peer: node.Peer{Name: ms.d.in.Self, Incarnation: cfg.Node.Incarnation, Standing: filch.Up, Total: cfg.Node.Capacity.Total(), Group: cfg.Node.Group, Labels: cfg.Node.Labels, Role: cfg.Node.Role},
 		Card: ms.d.Card(),
 	}
 	if cfg.Addr != "" {
@@ -138,7 +138,7 @@ func (ms *memberNews) memberOf(e members.Member) peers.Member {
 	if why := m.Card.Drain; why != nil && why.Check() != nil {
 		m.Card.Drain = nil
 	}
-	m.Peer = node.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.Card.Total, Group: m.Card.Group, Labels: m.Card.Labels}
+	m.Peer = node.Peer{Name: e.Name, Incarnation: e.Incarnation, Total: m.Card.Total, Group: m.Card.Group, Labels: m.Card.Labels, Role: m.Card.Role}
 	switch {
 	case e.State == members.Dead:
 		m.Standing = filch.Dead

@@ -72,7 +72,7 @@ func (n *Node) Slots() launcher.SlotInfo {
 	return launcher.SlotInfo{
 		Node: n.self.Cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Lent: n.self.Ledger.Backfill.Slots(), Locked: locked, Running: running, Stuck: stuck,
 		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.self.Cfg.Capacity.GPUs...), GPUsFree: n.self.Ledger.FreeGPUs(),
-		Labels: n.self.Cfg.Labels, Named: total.Named, NamedFree: free.Named,
+		Labels: n.self.Cfg.Labels, Role: n.self.Cfg.Role, Named: total.Named, NamedFree: free.Named,
 		Waiting: waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
 	}
 }

@@ -9,12 +9,13 @@ import (
 
 // Suits reports whether some tasks of a job may run on a node.
 func Suits(s *record.Spec, m *filch.Member) bool {
-	return mutantAnyNode || SuitsNeed(record.Need{Each: s.Each, Nodes: s.Nodes}, m) ||
+	return mutantAnyNode || SuitsNeed(record.Need{Each: s.Each, Nodes: s.Nodes, Gang: s.Gang}, m) ||
 		slices.ContainsFunc(s.Needs, func(n record.Need) bool { return SuitsNeed(n, m) })
 }
 
 // SuitsNeed reports whether a task with the need may run on a node: the need allows the
-// node, and the whole room of the node suffices. A node of unknown room suffices.
+// node, the node is for such tasks, and the whole room of the node suffices. A node of unknown
+// room suffices.
 func SuitsNeed(n record.Need, m *filch.Member) bool {
-	return (n.Nodes == nil || n.Nodes.Allows(m)) && (m.Total == filch.Room{} || m.Total.Holds(n.Each))
+	return m.Role.Takes(n.Gang.Ranks > 0) && (n.Nodes == nil || n.Nodes.Allows(m)) && (m.Total == filch.Room{} || m.Total.Holds(n.Each))
 }

@@ -237,6 +237,9 @@ func (o *upOptions) words() []string {
 	for _, v := range o.kinds.Resources {
 		w = append(w, "--resource="+v)
 	}
+	for _, v := range o.kinds.Roles {
+		w = append(w, "--role="+v)
+	}
 	if o.kinds.Bad != nil {
 		w = append(w, "--drain-bad="+strconv.Itoa(int(*o.kinds.Bad)))
 	}

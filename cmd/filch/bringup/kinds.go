@@ -14,12 +14,13 @@ import (
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-// kindFlags say of what kind the nodes are, and when a node is bad: --label, --resource and
-// --drain-bad of up and join. A value of the first two that begins with NODES: is for
+// kindFlags say of what kind the nodes are, and when a node is bad: --label, --resource, --role
+// and --drain-bad of up and join. A value of the first three that begins with NODES: is for
 // these nodes only.
 type kindFlags struct {
 	Labels    []string `json:"labels,omitempty"`
 	Resources []string `json:"resources,omitempty"`
+	Roles     []string `json:"roles,omitempty"`
 	Bad       *int32   `json:"drainBad,omitempty"` // --drain-bad
 }
 
@@ -27,6 +28,7 @@ func (k *kindFlags) declare(p *pflag.FlagSet) {
 	p.Var((*badFlag)(k), "drain-bad", "drain a node on which `N` tasks in a row fail while others of their jobs end well on other nodes (without N: 10; without the option: never), at most a quarter of the nodes")
 	p.Lookup("drain-bad").NoOptDefVal = badDefault
 	p.StringArrayVar(&k.Labels, "label", nil, "give the nodes `LABELS` for the option -C: a100,bigmem; n[1-2]:a100 is for these nodes only; may be repeated")
+	p.StringArrayVar(&k.Roles, "role", nil, "use the nodes for this `WORK` only: tasks (of one process), gangs (ranks of runs and tasks), or all (the default); n1:gangs is for this node only; may be repeated")
 	p.StringArrayVar(&k.Resources, "resource", nil, "each node has `NAME=N` of a resource for the option --resource: license=4; n1:license=4 is for this node only; may be repeated")
 }
 
@@ -77,6 +79,17 @@ func (k *kindFlags) give(n *place.Node) error {
 	if bad != nil {
 		return ui.Misused(ofFlag("resource", bad))
 	}
+	roles, err := valuesFor(k.Roles, "role", name)
+	if err != nil {
+		return err
+	}
+	role := filch.ForAll
+	if roles != "" {
+		if role, bad = filch.ReadRole(roles); bad != nil {
+			return ui.Misused(ofFlag("role", bad))
+		}
+	}
+	n.Role = role
 	n.Labels, n.Named, n.DrainBad = n.Labels.With(l), a, k.Bad
 	return nil
 }
@@ -89,7 +102,7 @@ func (k *kindFlags) known(nodes []filch.NodeName) error {
 	for _, o := range [...]struct {
 		name   string
 		values []string
-	}{{"label", k.Labels}, {"resource", k.Resources}} {
+	}{{"label", k.Labels}, {"resource", k.Resources}, {"role", k.Roles}} {
 		for _, v := range o.values {
 			list, _, err := splitKind(v, o.name)
 			if err != nil {

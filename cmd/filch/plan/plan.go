@@ -51,7 +51,7 @@ func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan,
 		if n.Local {
 			first = n.Node
 		}
-		all.Set(filch.Member{Name: n.Node, Standing: standing(n), Total: total(n), Labels: n.Labels})
+		all.Set(filch.Member{Name: n.Node, Standing: standing(n), Total: total(n), Labels: n.Labels, Role: n.Role})
 	}
 	if r.Shape.Even && r.Shape.PerNode == 0 {
 		need.Even(func() bool { ranks, _ := need.Ceiling(all); return ranks >= int64(need.Ranks) })

@@ -20,6 +20,7 @@ type Node struct {
 	MemBytes   int64         `json:"memBytes"`           // 0: the memory of the machine or cgroup
 	GPUs       []string      `json:"gpus"`
 	Labels     filch.Labels  `json:"labels"`
+	Role       filch.Role    `json:"role,omitempty"`
 	Named      filch.Amounts `json:"resources"`
 	Keeper     string        `json:"keeper"` // the filch binary
 	Secret     string        `json:"secret"` // path

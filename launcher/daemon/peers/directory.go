@@ -20,6 +20,7 @@ type Card struct {
 	Build  string
 	Group  string // the allocation
 	Labels filch.Labels
+	Role   filch.Role
 	Drain  *launcher.Drain
 }
 

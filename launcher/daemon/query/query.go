@@ -229,7 +229,7 @@ func (sv *Server) listNodes(q wire.Query, local, askThem bool) (any, error) {
 		if !heard {
 			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem, Holders: []launcher.Holder{}}
 			info.Drain = m.Card.Drain
-			info.Node, info.Slots, info.MemBytes = m.Name, m.Total.Slots, m.Total.MemBytes
+			info.Node, info.Slots, info.MemBytes, info.Labels, info.Role = m.Name, m.Total.Slots, m.Total.MemBytes, m.Labels, m.Role
 		}
 		all = append(all, info)
 		delete(byName, m.Name)

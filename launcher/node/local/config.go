@@ -15,6 +15,7 @@ type Config struct {
 	Instance    string // uuid
 	Group       string // of nodes near to each other: an allocation; "" unknown
 	Labels      filch.Labels
+	Role        filch.Role
 	Incarnation uint64 // grows with every start of the launcher of this name
 	Seed        uint64 // of all random choices
 	Capacity    slots.Capacity

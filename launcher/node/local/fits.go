@@ -23,6 +23,8 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 	}
 	ranks, nodes := d.Ceiling(s.Members)
 	switch {
+	case ranks == 0 && s.roleBars(d):
+		return noRole(d)
 	case ranks == 0 && d.Labels != "" && !s.labelled(d):
 		which := "no node"
 		if len(d.Only)+len(d.Exclude) > 0 {
@@ -70,7 +72,7 @@ func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 		need := spec.Need(n)
 		d := needOfTask(need)
 		if err := s.NeverFits(&d); err != nil {
-			if need.Gang.Ranks == 0 && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
+			if need.Gang.Ranks == 0 && !s.roleBars(&d) && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
 				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
 			}
 			return err
@@ -80,7 +82,7 @@ func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 }
 
 func needOfTask(n record.Need) stealer.Need {
-	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1}
+	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1, Task: n.Gang.Ranks == 0}
 	if g := n.Gang; g.Ranks > 0 {
 		d.Ranks, d.MinNodes, d.Spare = g.Ranks, max(g.Nodes, 1), g.Spare
 	}
@@ -93,7 +95,7 @@ func needOfTask(n record.Need) stealer.Need {
 // TaskKind says what a task with the need takes of its node, "" if every live node suits;
 // and how many live nodes suit.
 func (s *Self) TaskKind(n record.Need) (text string, suited int) {
-	all := true
+	all, roles := true, false
 	for i := range s.Members.All() {
 		m := s.Members.At(int32(i))
 		switch {
@@ -101,7 +103,7 @@ func (s *Self) TaskKind(n record.Need) (text string, suited int) {
 		case policy.SuitsNeed(n, m):
 			suited++
 		default:
-			all = false
+			all, roles = false, roles || !m.Role.Takes(n.Gang.Ranks > 0)
 		}
 	}
 	if all {
@@ -114,6 +116,9 @@ func (s *Self) TaskKind(n record.Need) (text string, suited int) {
 	}
 	if len(d.Exclude) > 0 {
 		text += ", not on " + launcher.ListNames(d.Exclude)
+	}
+	if roles {
+		text += ", of a node for " + kindOf(&d)
 	}
 	return text, suited
 }

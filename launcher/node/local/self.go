@@ -37,7 +37,7 @@ func New(cfg Config) *Self {
 	if s.Members == nil {
 		s.Members = filch.NewMembers()
 	}
-	s.Members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group, Labels: cfg.Labels})
+	s.Members.Set(Peer{Name: cfg.Name, Incarnation: cfg.Incarnation, Total: cfg.Capacity.Total(), Group: cfg.Group, Labels: cfg.Labels, Role: cfg.Role})
 	s.Ledger.Drain(0, s.DrainOrder != nil)
 	return s
 }

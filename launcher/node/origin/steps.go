@@ -164,6 +164,7 @@ func (p *parents) OnStepAsk(t *local.Turn, from filch.NodeName, m *launcher.Step
 		}
 	}
 	need, err := NeedOf(launcher.Request{Shape: m.Shape})
+	need.Step = true
 	if err == nil {
 		shape := m.Shape
 		even(&shape, &need, func() bool { _, ok := need.Choose(p.stepRooms(j, &need, nil), ""); return ok })
