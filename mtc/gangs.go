@@ -176,6 +176,7 @@ func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) (goes bool) {
 	case r == nil || r.gang().Ranks == 0:
 		return true
 	case r.stage == launched:
+		r.began = now
 		return r.may
 	}
 	c.exec.used.Sub(r.room())

@@ -325,6 +325,25 @@ func TestGangsBesideProcesses(t *testing.T) {
 	}
 }
 
+// TestGangTimeBeginsWithItsLastSlots reports twice that a gang has slots: it lost the first
+// ones before its ranks began, and its time counts from the second report.
+func TestGangTimeBeginsWithItsLastSlots(t *testing.T) {
+	r := gangRig(t, 1)
+	r.submit(0, gangs(1, 1, 2, 0))
+	r.at(10 * time.Millisecond)
+	d := r.nodes[0]
+	run := d.running[0].end.Run
+	d.Gangs.Launched(r.now, run, &d.out)
+	r.act(d)
+	r.at(500 * time.Millisecond)
+	d.Gangs.Launched(r.now, run, &d.out)
+	r.act(d)
+	r.run(1, time.Minute)
+	if got := r.task(1, 0); got.TookUS > 600_000 {
+		t.Errorf("the gang took %d us, want the 500 ms since it had its last slots", got.TookUS)
+	}
+}
+
 // TestOrdersAboutGatheringGangs holds, or cancels, a gang that gathers beside one that runs:
 // the held gang gives back what it has and waits for the release; the cancelled gang ends
 // without an attempt.
