@@ -176,6 +176,50 @@ func TestARunGathersAgainWithoutEnoughSpareNodes(t *testing.T) {
 	w.quiet()
 }
 
+// The room of ranks that ended is gone with the launcher that granted it: the next attempt is
+// not launched there under the old lease.
+func TestRoomOfAnotherLauncherIsNotKept(t *testing.T) {
+	w := newNet(t, 5, 4)
+	early := filch.NodeName("")
+	w.behave = func(k *keeper) {
+		if name := k.host.Name; early == "" && name != "n1" {
+			early = name
+		}
+		if k.at = 30 * sec; k.host.Name == early && k.start.Launch.Ident.Attempt == 1 {
+			k.at = 2 * sec
+		}
+	}
+	r := spareRun()
+	r.Shape.Ranks, r.Shape.MinNodes, r.Shape.MaxNodes = 12, 3, 3
+	id := w.submit("n1", 1, r)
+	w.run(4 * sec)
+	nodes, _ := w.nodesOf(id)
+	w.crash(early, false)
+	w.restart(early)
+	w.run(sec)
+	stale := 0
+	w.onSend = func(_, to filch.NodeName, m launcher.Message) {
+		d, ok := m.(*launcher.Dispatch)
+		for i := 0; ok && i < len(d.Launch.Nodes); i++ {
+			if at := &d.Launch.Nodes[i]; at.Node == early && at.Lease.Incarnation < w.nodes[early].cfg.Incarnation {
+				stale++
+			}
+		}
+	}
+	for _, name := range nodes {
+		if name != "n1" && name != early {
+			w.crash(name, true)
+			w.declare(name, filch.Dead)
+		}
+	}
+	w.run(20 * sec)
+	if _, attempt := w.nodesOf(id); attempt < 2 || stale > 0 {
+		t.Errorf("attempt %d runs; %d launches named the room that %s granted before it was started again", attempt, stale, early)
+	}
+	w.run(60 * sec)
+	w.quiet()
+}
+
 // A Grant of a run with spare nodes that arrives late, after the launch, has the origin answer
 // once. The lender of slots in use has nothing to add: if the lender answered, the two nodes
 // would answer each other as fast as the network allows, for as long as the run lasts.

@@ -34,10 +34,16 @@ func (s *spares) giveAll(t *local.Turn, j *job) {
 	j.spares.Give(t)
 }
 
-// retain counts the room of the ended ranks of an attempt as kept.
+// retain counts the room of the ended ranks of an attempt as kept, but not on a node whose
+// launcher is another since: the room is gone with the launcher that granted it.
 func (s *spares) retain(j *job) {
 	if r := j.run; r != nil && r.launch.Keep {
 		j.spares.Retain(&r.launch, func(i int) bool { return r.participants[i].done && !r.participants[i].lost })
+		for i := range r.launch.Nodes {
+			if m := s.Members.Get(r.launch.Nodes[i].Node); m != nil {
+				j.spares.OnGone(*m)
+			}
+		}
 	}
 }
 
