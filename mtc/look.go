@@ -119,13 +119,21 @@ func (l Look) First() filch.JobID {
 	return 0
 }
 
+// Started describes a start.
+type Started struct {
+	Began   time.Duration
+	Limit   time.Duration // of the task; 0 none
+	Attempt filch.Attempt
+	Maybe   bool // as [record.Task.Maybe]
+}
+
 // Started describes the start of a run. ok is false if the run of a [Start] has ended.
-func (l Look) Started(run uint64) (s queue.Started, ok bool) {
+func (l Look) Started(run uint64) (s Started, ok bool) {
 	r := l.core.exec.list.Find(run)
 	if r == nil || !r.started {
 		return s, false
 	}
-	s = queue.Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
+	s = Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
 	if s.Limit <= 0 {
 		s.Limit = r.job.spec.Limit
 	}

@@ -1,11 +1,5 @@
 package queue
 
-import (
-	"time"
-
-	"github.com/filch-hpc/filch"
-)
-
 // Counts are numbers of a node's tasks by state.
 type Counts struct {
 	Waiting   int64 // for other tasks, of graphs that this node leads
@@ -24,12 +18,4 @@ func (q *Counts) Add(p Counts) {
 	q.Frozen += p.Frozen
 	q.Running += p.Running
 	q.Complete += p.Complete
-}
-
-// Started describes a start.
-type Started struct {
-	Began   time.Duration
-	Limit   time.Duration // of the task; 0 none
-	Attempt filch.Attempt
-	Maybe   bool // as [record.Task.Maybe]
 }

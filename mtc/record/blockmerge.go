@@ -137,11 +137,9 @@ func (b *Block) move(p *BlockOp) Verdict {
 		if t.Owner != (Owner{}) && t.Owner != p.From {
 			return VerdictOther
 		}
+		t.startedBy(p.From)
 	case t.Attempt != p.Attempt || t.Hop != p.Hop || t.Started:
 		return VerdictOther
-	}
-	if p.Attempt > t.Attempt {
-		t.startedBy(p.From)
 	}
 	t.Attempt, t.Hop, t.Owner, t.Started, t.Take = p.Attempt, p.Hop+1, p.Owner, false, 0
 	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)

@@ -8,7 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 // TasksHere counts this node's tasks of a job.
@@ -100,7 +100,7 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index, pl
 	for serial, r := range w.runs { // in any order: at most one attempt runs
 		if r.job == id && r.Index == index && r.over == nil && w.Gangs.isRunning(r) {
 			h.Running, h.Serial = true, serial
-			var s queue.Started
+			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
 			h.Attempt = s.Attempt
 			h.BeganNS = wall - int64(h.Took*float64(time.Second))
@@ -140,7 +140,7 @@ func (w *Tasks) TaskHolders(now time.Duration) (all []launcher.Holder) {
 
 // since returns how long a task has run, in seconds, how long at most the time limit lets
 // the task run on, 0 for no limit, and the start.
-func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s queue.Started) {
+func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.Started) {
 	if r.life != w.life {
 		return 0, 0, s // started before the node was declared dead
 	}
