@@ -81,7 +81,7 @@ test: ## what every user can: units, scenes, scripts, some seeds, real MPI on vi
 # SIZED those with tests that are smaller with -short, and LARGE names those tests.
 ROOTED   := ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
 SIZED    := ./launcher/node ./launcher/proc ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
-LARGE    := ^TestChaos|^TestSilentLauncher$$|^TestKeeperStopped|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
+LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestSilentLauncher$$|^TestKeeperStopped|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
 
 test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm, planted faults, all seeds
 	@[ "$$(id -u)" = 0 ] || { echo 'make test-all needs root'; exit 1; }

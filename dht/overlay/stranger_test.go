@@ -170,7 +170,8 @@ func TestStrangersCostNoCPU(t *testing.T) {
 	n := 0
 	for ; time.Since(start) < span; n++ {
 		<-tick.C
-		wg.Go(func() { f.stranger(t, n%2, 1) })
+		kind := n % 2
+		wg.Go(func() { f.stranger(t, kind, 1) })
 	}
 	share := (total(t, []*process{p}) - before).Seconds() / time.Since(start).Seconds()
 	wg.Wait()

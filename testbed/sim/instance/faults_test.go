@@ -22,7 +22,7 @@ const (
 func seedsWanted(t *testing.T, fallback int) int {
 	t.Helper()
 	if testing.Short() {
-		fallback = min(fallback, 200)
+		fallback = min(fallback, 100)
 	}
 	s := os.Getenv("FILCH_SEEDS")
 	if s == "" {
