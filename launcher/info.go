@@ -51,6 +51,10 @@ func UsedOf(u filch.Usage) Used {
 	return Used{User: u.User.Seconds(), System: u.System.Seconds(), Peak: u.PeakBytes, AtMost: u.AtMost}
 }
 
+// BadEnds stands in the cause of the end of a job of tasks between the number of tasks that
+// did not end well and their ends, up to a semicolon.
+const BadEnds = " did not end well: "
+
 // CancelReason stands in the cause of an end before the reason that a person gave for a
 // cancel.
 const CancelReason = "filch cancel: "

@@ -176,12 +176,12 @@ func (f *cancelFlags) choose(c *client.Client) (jobs []cli.JobTasks, err error) 
 
 // end ends or signals each job, and reports each refusal.
 func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) error {
-	failed, list := false, []Cancelled{}
+	code, list := 0, []Cancelled{}
 	absent, over := refusals{text: "there are no jobs %s"}, refusals{text: "jobs %s have ended already"}
 	for _, j := range jobs {
 		if len(j.Tasks) > 0 {
-			said := f.endTasks(c, &j)
-			failed, list = failed || said.Error != "", append(list, said)
+			said, err := f.endTasks(c, &j)
+			code, list = worseCode(code, err), append(list, said)
 			continue
 		}
 		said := Cancelled{ID: j.Job}
@@ -195,13 +195,14 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 			said.Error = err.Error()
 			switch ended := strings.HasPrefix(err.Error(), fmt.Sprintf("job %d has ended already", j.Job)); {
 			case ui.KindOf(err) == filch.NotFound:
-				failed = true
+				code = worseCode(code, err)
 				absent.add(j.Job, err)
-			case ended: // a job that was chosen by its state has the end that the user wants
-				failed = failed || !f.chosen
-				over.add(j.Job, err)
+			case ended:
+				if over.add(j.Job, err); !f.chosen { // else the job has the end that the user wants
+					code = worseCode(code, err)
+				}
 			default:
-				failed = true
+				code = worseCode(code, err)
 				ui.Complain(err)
 			}
 		}
@@ -222,15 +223,32 @@ func (f *cancelFlags) end(c *client.Client, jobs []cli.JobTasks, sig int32) erro
 			return err
 		}
 	}
-	if failed {
-		return ui.Exit(1)
+	return exitOf(code)
+}
+
+// worseCode is the exit code of a command for several jobs after one more refusal, nil for
+// none: a job or a task that is not there counts more than a refusal of one that is.
+func worseCode(code int, err error) int {
+	switch {
+	case err == nil:
+		return code
+	case ui.KindOf(err) == filch.NotFound:
+		return filch.ExitOurs
 	}
-	return nil
+	return max(code, 1)
+}
+
+// exitOf ends the command with a code after the messages were printed.
+func exitOf(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return ui.Exit(code)
 }
 
 // endTasks cancels single tasks of a job, and reports the tasks that had ended already.
-func (f *cancelFlags) endTasks(c *client.Client, j *cli.JobTasks) Cancelled {
-	said := Cancelled{ID: j.Job, Tasks: cli.RunsText(j.Tasks)}
+func (f *cancelFlags) endTasks(c *client.Client, j *cli.JobTasks) (said Cancelled, err error) {
+	said = Cancelled{ID: j.Job, Tasks: cli.RunsText(j.Tasks)}
 	ended, err := tasklist.FindEnded(c, j)
 	if err != nil || !ended.All { // the launcher says what is wrong with the list
 		err = cli.Ask(c, cli.QueryWait, nil, wire.VerbCancel, cancelArgs(j, f.reason)...)
@@ -247,7 +265,7 @@ func (f *cancelFlags) endTasks(c *client.Client, j *cli.JobTasks) Cancelled {
 		said.Error = err.Error()
 		ui.Complain(err)
 	}
-	return said
+	return said, err
 }
 
 // refusals are jobs that were refused for the same reason: a range of many jobs has one line.

@@ -220,6 +220,61 @@ func TestJSONDocNamesEveryField(t *testing.T) {
 	check(reflect.TypeFor[Setting]())
 }
 
+// releaseFiles are the files of a release that README names, in this order, before the build
+// from the sources.
+var releaseFiles = []string{"_amd64.deb", ".x86_64.rpm", "-linux-amd64.tar.gz", "-linux-amd64", "SHA256SUMS", "From the sources"}
+
+// neverRunOn are the systems without a test, which README names.
+var neverRunOn = []string{"No test has run filch on", "arm64 hardware", "Fedora, RHEL, SUSE, Ubuntu", "more than one physical machine", "InfiniBand", "GPUs"}
+
+// readmeFault says what a newcomer would miss in the first section of README; "" nothing.
+func readmeFault(readme string) string {
+	sections := strings.Split(readme, "\n## ")
+	first, text, _ := strings.Cut(strings.Join(sections[min(1, len(sections)-1):min(2, len(sections))], ""), "\n")
+	if first != "Get it" {
+		return "the first section is " + strconv.Quote(first)
+	}
+	for _, list := range [][]string{releaseFiles, neverRunOn} {
+		rest := strings.Join(strings.Fields(text), " ")
+		for _, want := range list {
+			_, after, found := strings.Cut(rest, want)
+			if !found {
+				return "the section \"Get it\" does not have " + strconv.Quote(want) + " in its place"
+			}
+			rest = after
+		}
+	}
+	return ""
+}
+
+// README first says how to get a binary without Go, then how to build one, and on what
+// filch was never run.
+func TestReadmeBeginsWithTheBinary(t *testing.T) {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(b)
+	if fault := readmeFault(readme); fault != "" {
+		t.Error(fault)
+	}
+	s := strings.Split(readme, "\n## ")
+	source := strings.Index(s[1], "From the sources")
+	never := strings.Index(s[1], "filch was tested on")
+	for name, wrong := range map[string]string{
+		"another section first":         strings.Join(append([]string{s[0], s[2], s[1]}, s[3:]...), "\n## "),
+		"the sources first":             s[0] + "\n## Get it\n" + s[1][source:never] + s[1][len("Get it\n"):source] + s[1][never:],
+		"nothing of untested systems":   s[0] + "\n## " + s[1][:never] + "\n## " + strings.Join(s[2:], "\n## "),
+		"untested systems further down": s[0] + "\n## " + s[1][:never] + "\n## Tests\n" + s[1][never:],
+		"no rpm":                        strings.ReplaceAll(readme, ".x86_64.rpm", ""),
+		"no section at all":             s[0],
+	} {
+		if readmeFault(wrong) == "" {
+			t.Errorf("%s: the check sees no fault", name)
+		}
+	}
+}
+
 // The log of a launcher, and the files beside it, are where docs/trouble.md says.
 func TestTroubleDocNamesTheFilesOfALauncher(t *testing.T) {
 	if err := shared.instance(); err != nil {

@@ -47,19 +47,16 @@ func holdAll(g *cli.Global, args []string, by string) error {
 		return err
 	}
 	defer c.Close()
-	failed := false
+	code := 0
 	for _, id := range ids {
 		var was launcher.JobInfo
 		free := by == "" && cli.Ask(c, cli.QueryWait, &was, wire.VerbInfo, id.String()) == nil && was.Held == "" && was.Code == nil
 		if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbHold, id.String(), by); err != nil {
 			ui.Complain(err)
-			failed = true
+			code = worseCode(code, err)
 		} else if free {
 			ui.Say(fmt.Sprintf("job %d was not held", id))
 		}
 	}
-	if failed {
-		return ui.Exit(1)
-	}
-	return nil
+	return exitOf(code)
 }

@@ -289,7 +289,7 @@ func printJob(d tasklist.Job) {
 
 // causeText is the cause of an end, without the counts of tasks that another line has.
 func causeText(j *launcher.JobInfo) string {
-	counts, found := strings.CutPrefix(j.Cause, "of its tasks ")
+	_, counts, found := strings.Cut(j.Cause, launcher.BadEnds)
 	if !found || !cli.IsTasks(j) {
 		return j.Cause
 	}

@@ -190,7 +190,7 @@ ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`
 			if err != nil {
 				return err
 			}
-			jobs, err := waitFor(c, ids, 0, false)
+			jobs, err := waitFor(c, ids, 0, false, false)
 			if err != nil {
 				return err
 			}

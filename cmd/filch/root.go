@@ -25,9 +25,10 @@ import (
 // execute runs any command but the two fast ones.
 func execute(args []string) int {
 	root := newRoot()
+	args, err := leadingNode(root, args)
 	root.SetArgs(args)
-	var err error
-	if cmd, rest, _ := root.Find(args); cmd == root && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.HasPrefix(rest[0], "__") {
+	if cmd, rest, _ := root.Find(args); err != nil {
+	} else if cmd == root && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") && !strings.HasPrefix(rest[0], "__") {
 		// Cobra would read the options first. A name with __ is of cobra's completion.
 		err = ui.Misused(unknownCommand(root, rest[0]))
 	} else {
@@ -51,6 +52,28 @@ func execute(args []string) int {
 		return ui.Usage(oneLine(err))
 	}
 	return ui.Fail(err)
+}
+
+// leadingNode takes --node in front of the command off the command line, and sets the option
+// of root: behind the command, filch tasks has a --node of its own.
+func leadingNode(root *cobra.Command, args []string) (rest []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, glued := strings.Cut(args[i], "=")
+		if name != "--node" && name != "--instance" {
+			return append(rest, args[i:]...), err
+		}
+		words := args[i : i+1]
+		if !glued && i+1 < len(args) {
+			i++
+			words, value = args[i-1:i+1], args[i]
+		}
+		if name == "--instance" || value == "" { // an option without text is refused later
+			rest = append(rest, words...)
+			continue
+		}
+		err = errors.Join(err, root.PersistentFlags().Set("node", value))
+	}
+	return rest, err
 }
 
 // oneLine turns cobra's suggestions, which stand on separate lines, into a hint.

@@ -44,7 +44,7 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 				return err
 			}
 			defer c.Close()
-			jobs, err := waitFor(c, ids, limit, show)
+			jobs, err := waitFor(c, ids, limit, show, quiet || asJSON)
 			if err != nil {
 				return err
 			}
@@ -69,8 +69,9 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 	return c
 }
 
-// waitFor waits for one job after the other, until the last job has ended.
-func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show bool) ([]launcher.JobInfo, error) {
+// waitFor waits for one job after the other, until the last job has ended; with show, it shows
+// the progress, and unless quiet, the caller prints the errors of the jobs.
+func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show, quiet bool) ([]launcher.JobInfo, error) {
 	deadline := time.Now().Add(limit)
 	var jobs []launcher.JobInfo
 	var at atomic.Int32 // in ids
@@ -83,7 +84,7 @@ func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show bool
 		dial := func() (*client.Client, error) { return client.DialDir(dir, cli.Build) }
 		var j launcher.JobInfo
 		stop := cli.WatchStuck(dial, id)
-		end := func() {}
+		end := func(bool) {}
 		if show && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()) == nil && cli.IsTasks(&j) {
 			end = progress.Show(dial, id)
 		}
@@ -92,7 +93,7 @@ func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show bool
 			defer again.Close()
 			c = again
 		}
-		end()
+		end(err == nil && j.Code != nil && *j.Code != 0 && !quiet)
 		stop()
 		if err != nil {
 			return nil, err

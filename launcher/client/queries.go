@@ -20,8 +20,8 @@ func (c *Client) Another() (*Client, error) { return DialDir(c.Dir, c.build) }
 // Reply is the answer to a query with the number Req.
 type Reply struct {
 	Req  uint32
-	body []byte
-	Err  error // of this query alone
+	Body []byte // JSON, or msgpack of a [wire.Packed]
+	Err  error  // of this query alone
 }
 
 // Decode decodes the answer into v.
@@ -33,7 +33,7 @@ func (r *Reply) Decode(v any) error {
 	if _, ok := v.(wire.Packed); ok {
 		decode = wire.Unmarshal
 	}
-	if err := decode(r.body, v); err != nil {
+	if err := decode(r.Body, v); err != nil {
 		return filch.Errorf(filch.Internal, "cannot read the launcher's answer: %s", err.Error())
 	}
 	return nil
@@ -66,7 +66,7 @@ func (q *Queries) Next() (Reply, error) {
 		if err != nil {
 			return Reply{}, filch.Errorf(filch.Internal, "%s", err.Error())
 		}
-		r := Reply{Req: f.Req, body: a.JSON}
+		r := Reply{Req: f.Req, Body: a.JSON}
 		if a.Err != nil {
 			r.Err = a.Err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -10,8 +11,8 @@ import (
 
 // Person is the name of the user, and the name of this machine.
 func Person() string {
-	user := os.Getenv("USER")
-	if user == "" {
+	user := cmp.Or(os.Getenv("USER"), UserName())
+	if user == "" { // a container may have no name for the user
 		user = fmt.Sprintf("uid %d", os.Getuid())
 	}
 	if host, err := os.Hostname(); err == nil {

@@ -67,7 +67,7 @@ type Reader struct {
 	Beat    time.Duration // between calls of Idle; 0: nodesEvery
 	Passed  <-chan int32  // news that all tasks before a number have ended, for a passer; or nil
 
-	queries *client.Queries
+	queries asker
 	jobs    []*job
 	up      map[filch.NodeName]bool
 	names   []filch.NodeName // of all nodes
@@ -80,6 +80,13 @@ type Reader struct {
 	passing passing
 	looked  time.Time // for nodes
 	due     time.Time // of the next query after a pause
+}
+
+// asker is a connection with many queries under way: [client.Queries].
+type asker interface {
+	Send(verb string, args ...string) (req uint32, err error)
+	Next() (client.Reply, error)
+	Close()
 }
 
 // job is a target being read.
@@ -112,8 +119,10 @@ type part struct {
 func (j *job) tasks() bool { return cli.IsTasks(&j.Info) }
 
 // Run reads until all wanted output has come, and closes the client.
-func (r *Reader) Run(c *client.Client) error {
-	r.queries = c.Queries()
+func (r *Reader) Run(c *client.Client) error { return r.run(c.Queries()) }
+
+func (r *Reader) run(queries asker) error {
+	r.queries = queries
 	defer r.queries.Close()
 	r.open, r.told = map[uint32]func(*client.Reply) error{}, map[string]bool{}
 	for i := range r.Targets {
@@ -301,7 +310,7 @@ func (r *Reader) ask() error {
 				p = &part{job: j, node: name}
 				j.parts[name] = p
 			}
-			if p.over || p.lost || p.req != 0 {
+			if p.over || p.lost || p.req != 0 || r.pauses(p) {
 				continue
 			}
 			if now.Before(p.again) {
@@ -316,6 +325,12 @@ func (r *Reader) ask() error {
 		}
 	}
 	return nil
+}
+
+// pauses reports whether a part that was read waits until all others were read too, since
+// only then the node may hold a query.
+func (r *Reader) pauses(p *part) bool {
+	return r.Follow && !r.caught && p.caught && !p.job.ended && p.round == r.passing.round
 }
 
 // askPart asks a node for output, and unless there may be some already, waits for output.
@@ -470,7 +485,7 @@ func (r *Reader) progress() (done bool, err error) {
 		}
 	}
 	if caught && !r.caught {
-		r.caught = true
+		r.caught, r.due = true, time.Now() // the parts that pause are asked at once
 		if err := r.Sink.CaughtUp(); err != nil {
 			return false, err
 		}

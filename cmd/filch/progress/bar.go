@@ -244,7 +244,12 @@ func (b *Bar) Hide() {
 }
 
 // Close ends the line on a terminal.
-func (b *Bar) Close() {
+func (b *Bar) Close() { b.end("\n") }
+
+// Drop takes the line off a terminal: an error with the same counts follows.
+func (b *Bar) Drop() { b.end("\r\x1b[K") }
+
+func (b *Bar) end(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -254,21 +259,21 @@ func (b *Bar) Close() {
 	}
 	if b.drawn {
 		b.drawn = false
-		_, _ = os.Stderr.WriteString("\n")
+		_, _ = os.Stderr.WriteString(text)
 	}
 }
 
 // Show shows the progress of a job of tasks until the job has ended, or stop is
-// called.
-func Show(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
+// called; stop is told whether an error with the same counts follows.
+func Show(dial func() (*client.Client, error), job filch.JobID) (stop func(told bool)) {
 	c, err := dial()
 	if err != nil {
-		return func() {} // the command waits without progress
+		return func(bool) {} // the command waits without progress
 	}
 	t, err := c.FollowTasks(job)
 	if err != nil {
 		c.Close()
-		return func() {}
+		return func(bool) {}
 	}
 	bar := New(job, true)
 	over := make(chan struct{})
@@ -288,13 +293,16 @@ func Show(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	return func(told bool) {
 		select {
 		case <-over: // the last line is drawn
 		case <-time.After(lastNews):
 		}
 		t.Close()
 		<-over
+		if told {
+			bar.Drop()
+		}
 		bar.Close()
 	}
 }

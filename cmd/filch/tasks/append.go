@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -56,6 +57,9 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 		return filch.Errorf(filch.Invalid, "job %d is not open: nothing can be added to it", j.ID).
 			WithHint("filch submit --open makes an open job")
 	}
+	if err := f.numbersFit(c, j.ID, args); err != nil {
+		return err
+	}
 	t := c.TasksOf(j.ID)
 	n, err := appendTasks(t, lines)
 	if err != nil {
@@ -65,6 +69,18 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 		return filch.Errorf(filch.Invalid, "there are no tasks: the list is empty")
 	}
 	return f.added(c, j, n)
+}
+
+// numbersFit refuses numbers for a job without a command: a shell would run the numbers.
+func (f *submitFlags) numbersFit(c *client.Client, id filch.JobID, args []string) error {
+	if f.array == "" || f.builtin != "" || len(args) > 0 {
+		return nil
+	}
+	if has, err := tasklist.HasCommand(c, id); err != nil || has {
+		return err
+	}
+	return ui.Misused(filch.Errorf(filch.Invalid, "cannot add the numbers --array %s to job %d: the job has no command for numbers, each of its lines is a command", f.array, id).
+		WithHint("filch submit --to %d --array %s -- COMMAND", id, f.array))
 }
 
 // added shows the job, and waits for its end if the options ask for the wait.

@@ -194,6 +194,10 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		if news.What != launcher.TasksFinished {
 			continue
 		}
+		well := ends.done && h.well(news) || news.Tally.Bad() == 0 && news.State != filch.Cancelled
+		if !well { // the error has the counts
+			bar.Drop()
+		}
 		bar.Close()
 		if err := <-printed; err != nil {
 			return err
@@ -201,21 +205,23 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		if news.Tally.Cut {
 			warnCut(t)
 		}
-		if ends.done && h.well(news) {
+		if well {
 			return nil
 		}
-		bad := news.Tally.Bad()
-		if bad == 0 && news.State == filch.Cancelled {
-			ui.Say(fmt.Sprintf("error: job %d was cancelled before the end, and %s ended well", t.Job, filch.Plural(int(news.Tally.OK), "task")))
-			return ui.Exit(1)
-		}
-		if bad > 0 {
-			ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", filch.Plural(int(bad), "task"), t.Job, news.Tally.BadText()))
-			ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %d the counts", t.Job, t.Job))
-			return ui.Exit(1)
-		}
-		return nil
+		return badEnd(t.Job, news)
 	}
+}
+
+// badEnd prints how a job ended that did not end well.
+func badEnd(id filch.JobID, news launcher.TaskNews) error {
+	bad := news.Tally.Bad()
+	if bad == 0 {
+		ui.Say(fmt.Sprintf("error: job %d was cancelled before the end, and %s ended well", id, filch.Plural(int(news.Tally.OK), "task")))
+		return ui.Exit(1)
+	}
+	ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", filch.Plural(int(bad), "task"), id, news.Tally.BadText()))
+	ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %[1]d the counts", id))
+	return ui.Exit(1)
 }
 
 // wentDown is the exit of a command whose instance went down, else nil.

@@ -13,6 +13,23 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
+// docs/trouble.md, which tells where the log of a launcher is, names the candidates in their
+// order.
+func TestTroubleDocNamesTheCandidates(t *testing.T) {
+	b, err := os.ReadFile("../../../docs/trouble.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range candidates {
+		names = append(names, "`"+c+"`")
+	}
+	want := "`BASE` is `filch-UID` in the first usable folder of " + strings.Join(names, ", ") + " and `" + fallback + "`."
+	if page := strings.Join(strings.Fields(string(b)), " "); !strings.Contains(page, want) {
+		t.Errorf("docs/trouble.md does not say: %s", want)
+	}
+}
+
 func TestPickParent(t *testing.T) {
 	dir := t.TempDir()
 	other := t.TempDir()

@@ -205,7 +205,7 @@ func causeOf(j *record.Job, t record.Tally) (cause string) {
 	case j.Void == filch.Skipped && len(j.After) > 0 && t.Skipped == j.Total:
 		return "skipped: a job before this one did not end well: " + launcher.ListJobs(j.After)
 	case t.Bad() > 0:
-		cause = "of its tasks " + t.BadText()
+		cause = fmt.Sprintf("%d of %s", t.Bad(), countTasks(j.Total)) + launcher.BadEnds + t.BadText()
 	default:
 		cause = "cancelled before the end, and " + countTasks(t.OK) + " ended well"
 	}

@@ -186,6 +186,28 @@ func TestLookShowsARunningTask(t *testing.T) {
 	}
 }
 
+// A follower of a silent task costs the runner nothing: while the follower waits, the runner
+// has no timer for the follower, and sends no frame.
+func TestWatchOfASilentTaskWaitsForTheKernel(t *testing.T) {
+	r := newLookRig(t)
+	r.begin(7, `read -r line`)
+	r.begin(8, `read -r line`)
+	r.look(launcher.TaskLook{Limit: 1000, Watch: true})
+	if len(r.looks.watched) != 1 || len(r.looks.serials) != 4 {
+		t.Errorf("%d spans and %d files are watched, want 1 and the 4 files of both tasks", len(r.looks.watched), len(r.looks.serials))
+	}
+	r.poll.Stop(r.keep.look) // at the sizes, with and without a follower
+	if ms := r.poll.Pause(); ms >= 0 {
+		t.Errorf("the runner would wake in %d ms, and no task has printed", ms)
+	}
+	r.turn()
+	select {
+	case f := <-r.frames:
+		t.Errorf("the runner sends %s, and no task has printed", f.Kind)
+	default:
+	}
+}
+
 // A look at output takes the next look at the sizes along once half of the time has passed:
 // a runner that answers a follower need not wake for the sizes too.
 func TestLooksTakeTheSizesAlong(t *testing.T) {
