@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -208,21 +207,11 @@ var otherNames = map[string]string{
 
 // unknownCommand is the error for a command that is not below c.
 func unknownCommand(c *cobra.Command, name string) error {
-	if !c.HasAvailableSubCommands() {
-		return filch.Errorf(filch.Invalid, "%s has no commands below it, and %s is given", c.CommandPath(), strconv.Quote(name)).WithHint("%s --help", c.CommandPath())
-	}
-	_, group, _ := strings.Cut(c.CommandPath()+" ", " ")
-	e := filch.Errorf(filch.Invalid, "there is no command %s", group+ui.Clean(name))
+	e := cli.UnknownCommand(c, name)
 	if known := otherNames[name]; known != "" && !c.HasParent() {
 		return e.WithHint("did you mean %s %s?", c.CommandPath(), known)
 	}
-	for distance := 1; distance <= 2; distance++ {
-		c.SuggestionsMinimumDistance = distance
-		if near := c.SuggestionsFor(name); len(near) > 0 {
-			return e.WithHint("did you mean %s %s?", c.CommandPath(), near[0])
-		}
-	}
-	return e.WithHint("%s --help lists the commands", c.CommandPath())
+	return e
 }
 
 // runCommand stands for filch run in help, manual and completion; [runMain] runs

@@ -141,3 +141,20 @@ func wrongCount(cmd *cobra.Command, args []string, takes func(n int) bool) error
 	}
 	return e.WithHint("%s --help", cmd.CommandPath())
 }
+
+// UnknownCommand is the error for a command that is not below c, with the name that is
+// nearest.
+func UnknownCommand(c *cobra.Command, name string) *filch.Error {
+	if !c.HasAvailableSubCommands() {
+		return filch.Errorf(filch.Invalid, "%s has no commands below it, and %s is given", c.CommandPath(), strconv.Quote(name)).WithHint("%s --help", c.CommandPath())
+	}
+	_, group, _ := strings.Cut(c.CommandPath()+" ", " ")
+	e := filch.Errorf(filch.Invalid, "there is no command %s", group+ui.Clean(name))
+	for distance := 1; distance <= 2; distance++ {
+		c.SuggestionsMinimumDistance = distance
+		if near := c.SuggestionsFor(name); len(near) > 0 {
+			return e.WithHint("did you mean %s %s?", c.CommandPath(), near[0])
+		}
+	}
+	return e.WithHint("%s --help lists the commands", c.CommandPath())
+}

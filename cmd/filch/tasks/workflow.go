@@ -32,7 +32,7 @@ docs/workflows.md.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return ui.Misused(filch.Errorf(filch.Invalid, "there is no command workflow %s", ui.Clean(args[0])).WithHint("filch workflow --help"))
+				return ui.Misused(cli.UnknownCommand(cmd, args[0]))
 			}
 			return cmd.Help()
 		},
