@@ -14,8 +14,9 @@ import (
 // any node would start the tasks: the query goes to all nodes.
 const stuckEvery = 30 * time.Second
 
-// WatchStuck prints, for a command that waits for a job of tasks, when no node
-// starts any of the tasks, and why, until stop is called: first after SpeakLate.
+// WatchStuck prints, for a command that waits for a job of tasks, when no node starts any of
+// the tasks, or when this node can record no end, and why, until stop is called: first after
+// SpeakLate.
 func WatchStuck(dial func() (*client.Client, error), job filch.JobID) (stop func()) {
 	over := make(chan struct{})
 	go func() {
@@ -41,7 +42,8 @@ func WatchStuck(dial func() (*client.Client, error), job filch.JobID) (stop func
 	return func() { close(over) }
 }
 
-// stuckText is the reason that no task of a job is started; "" if some may be.
+// stuckText is the reason that no task of a job is started, or that no end of a task is
+// recorded; "" if there is none.
 func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
 	c, err := dial()
 	if err != nil {
@@ -49,8 +51,12 @@ func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
 	}
 	defer c.Close()
 	var e launcher.Explanation
-	if err := Ask(c, QueryWait, &e, wire.VerbExplain, job.String()); err != nil || !e.Stuck {
+	if err := Ask(c, QueryWait, &e, wire.VerbExplain, job.String()); err == nil && e.Stuck {
+		return e.Text
+	}
+	var list []wire.RosterInfo
+	if err := Ask(c, QueryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil || len(list) == 0 || list[0].Trouble == "" {
 		return ""
 	}
-	return e.Text
+	return "the ends of its tasks cannot be recorded: " + list[0].Trouble
 }
