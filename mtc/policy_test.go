@@ -177,3 +177,44 @@ func TestTakeoverChoosesNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestVictimsChangeWhileRunning: thieves ask the nodes of the policy that holds now: with fixed
+// the next nodes in the order of names, two more after many failures; with none no node; at
+// random most of the nine.
+func TestVictimsChangeWhileRunning(t *testing.T) {
+	r := newRig(t, 9, 1, policy.Policy{})
+	r.length = slow(100 * time.Millisecond)
+	asked := map[filch.NodeName]map[filch.NodeName]bool{}
+	r.hear = func(from, to filch.NodeName, m message.Message) {
+		if m.Kind() != message.KindLoadAsk {
+			return
+		}
+		if asked[from] == nil {
+			asked[from] = map[filch.NodeName]bool{}
+		}
+		asked[from][to] = true
+	}
+	for i, c := range []struct {
+		victims     policy.Victims
+		least, most int // nodes that a thief asks
+	}{{policy.Fixed, 3, 5}, {policy.NoStealing, 0, 0}, {policy.Random, 6, 8}, {policy.Fixed, 3, 5}} {
+		for _, d := range r.nodes {
+			d.SetPolicy(r.now, policy.Policy{Victims: c.victims}, &d.out)
+			r.act(d)
+		}
+		r.idle(policy.AskWait) // answers to earlier questions
+		clear(asked)
+		job := filch.JobID(i + 1)
+		r.submit(0, submit.Job{Job: job, Total: 200})
+		r.idle(5 * time.Second)
+		for _, d := range r.nodes[1:] {
+			if n := len(asked[d.cfg.Self]); n < c.least || n > c.most {
+				t.Errorf("%s, %s: asked %d nodes, want %d to %d: %v", c.victims, d.cfg.Self, n, c.least, c.most, asked[d.cfg.Self])
+			}
+		}
+		if far := []filch.NodeName{"n1", "n8", "n9"}; c.victims == policy.Fixed && slices.ContainsFunc(far, func(n filch.NodeName) bool { return asked["n2"][n] }) {
+			t.Errorf("fixed, n2: asks %v, want the next nodes in the order of names", asked["n2"])
+		}
+		r.run(job, time.Minute)
+	}
+}
