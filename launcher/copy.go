@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -25,12 +26,33 @@ const (
 // archive from its parent in the tree of launches.
 type Copy struct {
 	From  filch.NodeName // the node of the client, with the archive; set by Submit
-	File  string         // name of the archive, without the end; see copyFile
+	File  string         // name of the archive, without the end; see [IsCopyFile]
 	Bytes int64
 	Sum   [32]byte // SHA-256
 	Name  string   // of the program
 	Dest  string   // permanent folder of the program; "": a folder of the job
+	// The archive is of a job whose tasks are gangs: nodes keep the archive for further gangs,
+	// and File is [KeptFile].
+	Kept bool
 }
+
+// Archive is the name of the archive's file in the private folder of a node.
+func (c *Copy) Archive() string {
+	if c.Kept {
+		return KeptArchive(c.File)
+	}
+	return c.File + ArchiveEnd
+}
+
+// KeptStart begins the names of the files of archives that nodes keep.
+const KeptStart = "kept."
+
+// KeptArchive is the name of the file of an archive that nodes keep.
+func KeptArchive(file string) string { return KeptStart + file + ArchiveEnd }
+
+// KeptFile is the name of an archive that nodes keep, from its SHA-256: the same program, with
+// the same libraries, has the same archive in all jobs.
+func KeptFile(sum [32]byte) string { return hex.EncodeToString(sum[:])[:CopyFileLen] }
 
 // Check rejects a copy with a name leading out of a folder, and a copy larger than
 // MaxCopyBytes. Nil means no copy and is valid.
@@ -38,8 +60,10 @@ func (c *Copy) Check() *filch.Error {
 	switch {
 	case c == nil:
 		return nil
-	case !copyFile(c.File):
+	case !IsCopyFile(c.File):
 		return filch.Errorf(filch.Invalid, "cannot copy a program: %.40q is not the name of an archive", c.File)
+	case c.Kept && c.File != KeptFile(c.Sum):
+		return filch.Errorf(filch.Invalid, "cannot copy a program: the archive %s has another sum", c.File)
 	case !PlainName(c.Name):
 		return filch.Errorf(filch.Invalid, "cannot copy a program: %.40q is not the name of a file, of at most %d bytes", c.Name, maxCopyName)
 	case c.Dest != "" && (c.Dest[0] != '/' || strings.IndexByte(c.Dest, 0) >= 0):
@@ -53,13 +77,13 @@ func (c *Copy) Check() *filch.Error {
 // ArchiveEnd is the end of the names of archives.
 const ArchiveEnd = ".tar"
 
-// copyFileLen is the digits of an archive's name: 128 bits.
-const copyFileLen = 32
+// CopyFileLen is the digits of an archive's name: 128 bits.
+const CopyFileLen = 32
 
-// copyFile reports whether s is the name of an archive: 32 random hexadecimal
-// digits.
-func copyFile(s string) bool {
-	return len(s) == copyFileLen && strings.Trim(s, "0123456789abcdef") == ""
+// IsCopyFile reports whether s is the name of an archive: 32 hexadecimal digits, which are
+// random unless the archive is kept.
+func IsCopyFile(s string) bool {
+	return len(s) == CopyFileLen && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // PlainName reports whether s is the name of a file directly inside a folder, with at

@@ -76,6 +76,7 @@ type OrderExtra struct {
 
 	Gang *GangOrder `json:"gang,omitempty"` // nil: each task is one process
 	Warn *TaskWarn  `json:"warn,omitempty"` // nil: no signal
+	Copy *Copy      `json:"copy,omitempty"` // the program of the gangs, copied to their nodes; nil: not copied
 }
 
 // TaskWarn is a signal for a task with a time limit, so long before the limit.

@@ -140,34 +140,50 @@ func setMail(r *Run, v string) error {
 	return nil
 }
 
-// sbatchInputs lists the variables that sbatch takes for options, besides SBATCH_ and the
-// name of the option.
-var sbatchInputs = [...][2]string{
-	{"SBATCH_ARRAY_INX", "array"},
-	{"SBATCH_TIMELIMIT", "time"},
+// sbatchOptions lists the variables that sbatch takes for options.
+const sbatchOptions = `
+	SBATCH_ACCOUNT account  SBATCH_ACCTG_FREQ acctg-freq  SBATCH_ARRAY_INX array  SBATCH_BATCH batch  SBATCH_CLUSTERS clusters  SLURM_CLUSTERS clusters
+	SBATCH_CONSTRAINT constraint  SBATCH_CONTAINER container  SBATCH_CORE_SPEC core-spec  SBATCH_CPUS_PER_GPU cpus-per-gpu  SBATCH_DEBUG verbose
+	SBATCH_DELAY_BOOT delay-boot  SBATCH_DISTRIBUTION distribution  SBATCH_ERROR error  SBATCH_EXCLUSIVE exclusive  SBATCH_EXPORT export
+	SBATCH_GET_USER_ENV get-user-env  SBATCH_GPU_BIND gpu-bind  SBATCH_GPU_FREQ gpu-freq  SBATCH_GPUS gpus  SBATCH_GPUS_PER_NODE gpus-per-node
+	SBATCH_GPUS_PER_TASK gpus-per-task  SBATCH_GRES gres  SBATCH_GRES_FLAGS gres-flags  SBATCH_HINT hint  SLURM_HINT hint
+	SBATCH_IGNORE_PBS ignore-pbs  SBATCH_INPUT input  SBATCH_JOB_NAME job-name  SBATCH_MEM_BIND mem-bind  SBATCH_MEM_PER_CPU mem-per-cpu
+	SBATCH_MEM_PER_GPU mem-per-gpu  SBATCH_MEM_PER_NODE mem  SBATCH_NETWORK network  SBATCH_NO_KILL no-kill  SBATCH_NO_REQUEUE no-requeue
+	SBATCH_OPEN_MODE open-mode  SBATCH_OUTPUT output  SBATCH_OVERCOMMIT overcommit  SBATCH_PARTITION partition  SBATCH_POWER power
+	SBATCH_PROFILE profile  SBATCH_QOS qos  SBATCH_REQ_SWITCH switches  SBATCH_REQUEUE requeue  SBATCH_RESERVATION reservation
+	SBATCH_SIGNAL signal  SBATCH_SPREAD_JOB spread-job  SBATCH_THREAD_SPEC thread-spec  SBATCH_THREADS_PER_CORE threads-per-core
+	SBATCH_TIMELIMIT time  SBATCH_USE_MIN_NODES use-min-nodes  SBATCH_WAIT wait  SBATCH_WAIT_ALL_NODES wait-all-nodes  SBATCH_WCKEY wckey`
+
+// sbatchSpecial are the variables with a rule of their own.
+var sbatchSpecial = []Variable{
+	{"SLURM_EXIT_ERROR", "", Done, ""},
+	{"SLURM_UMASK", "", Done, "files get the umask of sbatch itself"},
+	{"SLURM_CONF", "", Done, "for a real sbatch only: filch has no slurm.conf"},
+	{"SLURM_DEBUG_FLAGS", "", Done, "for a real sbatch only: filch has no parts of these names"},
+	{"SBATCH_WAIT4SWITCH", "", Done, "with SBATCH_REQ_SWITCH"},
+	{"SLURM_STEP_KILLED_MSG_NODE_ID", "", Said, "the node where a step was started prints the ends"},
 }
 
-// sbatchNames lists the options with a variable SBATCH_ and the name of the option.
-const sbatchNames = `account acctg-freq clusters constraint container core-spec cpus-per-gpu delay-boot distribution exclusive export get-user-env gpu-bind
-	gpu-freq gpus gpus-per-node gpus-per-task gres gres-flags hint ignore-pbs job-name mem-bind mem-per-cpu mem-per-gpu network no-kill no-requeue
-	open-mode overcommit partition power profile qos requeue reservation signal spread-job thread-spec threads-per-core use-min-nodes wait
-	wait-all-nodes wckey`
+// SbatchVariables lists the variables that sbatch reads.
+func SbatchVariables() []Variable { return Variables(SbatchTable(), sbatchOptions, sbatchSpecial) }
 
 // sbatchEnviron applies the variables of sbatch, which give way to the command line and have
 // precedence over directives.
 func (r *Run) sbatchEnviron(env func(string) string) error {
-	inputs := sbatchInputs[:]
-	for name := range strings.FieldsSeq(sbatchNames) {
-		inputs = append(inputs, [2]string{"SBATCH_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")), name})
-	}
-	for _, in := range inputs {
-		v := env(in[0])
-		o, err := SbatchTable().find(in[1])
-		if v == "" || err != nil || r.isGiven(in[1]) {
-			continue
-		}
-		if err := r.Set(o, v); err != nil {
-			return invalid("%s: %v", in[0], err)
+	for _, v := range SbatchVariables() {
+		value := env(v.Name)
+		switch {
+		case value == "" || v.Option != "" && r.isGiven(v.Option):
+		case v.Option != "":
+			o, err := SbatchTable().find(v.Option)
+			if err == nil && (o.Arg != "" || value != "0") {
+				err = r.Set(o, value)
+			}
+			if err != nil {
+				return invalid("%s: %v", v.Name, err)
+			}
+		case v.Fate == Said:
+			r.Client.Said = append(r.Client.Said, "filch does not do "+v.Name+": "+v.Note)
 		}
 	}
 	return nil

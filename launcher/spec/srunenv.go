@@ -8,7 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Variable is a variable that srun reads.
+// Variable is a variable that a command reads.
 type Variable struct {
 	Name   string
 	Option string // the option with the meaning of the variable; "" none
@@ -77,15 +77,28 @@ const outsideStep = "outside of a step of Slurm, for whose ranks Slurm sets the 
 // SrunVariables lists the variables that srun reads: first those with an option, in the order
 // of application.
 func SrunVariables() []Variable {
-	var all []Variable
-	words := strings.Fields(srunOptions)
-	for i := 0; i+1 < len(words); i += 2 {
-		all = append(all, Variable{Name: words[i], Option: words[i+1], Note: srunNotes[words[i]]})
+	all := Variables(SrunTable(), srunOptions, srunSpecial)
+	for i := range all {
+		if note := srunNotes[all[i].Name]; note != "" {
+			all[i].Note = note
+		}
 	}
-	all = append(all, srunSpecial...)
+	return all
+}
+
+// Variables lists the variables of a command with options t: those of options, a list of
+// variables each with its option behind, then the special ones. A variable has the fate of its
+// option, and a variable without a note of its own the note, too.
+func Variables(t Table, options string, special []Variable) []Variable {
+	var all []Variable
+	words := strings.Fields(options)
+	for i := 0; i+1 < len(words); i += 2 {
+		all = append(all, Variable{Name: words[i], Option: words[i+1]})
+	}
+	all = append(all, special...)
 	for i := range all {
 		if v := &all[i]; v.Option != "" {
-			o, err := SrunTable().find(v.Option)
+			o, err := t.find(v.Option)
 			if err != nil {
 				panic(err)
 			}

@@ -136,7 +136,10 @@ func (l *list) each(t *cli.JobTasks, j *launcher.JobInfo) error {
 	}
 	a, b := p.Spec, l.bag
 	arrays := (a.Step != 0 || len(a.Picks) > 0) && (b.Step != 0 || len(b.Picks) > 0)
-	if len(a.Again) > 0 || arrays && (a.First != b.First || a.Step != b.Step || !slices.Equal(a.Picks, b.Picks)) {
+	switch x, y := retried(a), retried(b); {
+	case !slices.Equal(x, y) && len(y) > 0:
+		return refuse("its tasks have other numbers than the tasks that run again", "filch retry JOB.5,8-9 runs the tasks 5, 8 and 9 again")
+	case !slices.Equal(x, y), arrays && (a.First != b.First || a.Step != b.Step || !slices.Equal(a.Picks, b.Picks)):
 		return refuse("its tasks have other numbers", "use an --array with the same first number and step")
 	}
 	if !j.Open {
@@ -144,6 +147,14 @@ func (l *list) each(t *cli.JobTasks, j *launcher.JobInfo) error {
 	}
 	l.add(t.Job, record.WhenEach, record.Part{})
 	return nil
+}
+
+// retried are the names of the tasks of a retry; nil where the names are the indices.
+func retried(s *record.Spec) []record.Pick {
+	if len(s.Again) == 1 && s.Again[0].From == 0 {
+		return nil
+	}
+	return s.Again
 }
 
 // tell says which tasks of a bag with so many tasks have none to wait for.

@@ -46,8 +46,16 @@ type Printer struct {
 	buffer   []byte
 	folds    map[*Target]*output.Fold
 	order    []*Target
-	turns    *turns  // nil: output is printed as it comes
-	target   *Target // of turns
+	turns    *turns              // nil: output is printed as it comes
+	target   *Target             // of turns
+	last     map[attemptOf]int32 // the attempt whose output was printed last; not for first attempts
+	open     [3]bool             // the last line of a stream has no end
+}
+
+// attemptOf is a task whose attempts have output.
+type attemptOf struct {
+	target *Target
+	index  int32
 }
 
 // NewPrinter makes the printer of standard output and standard error.
@@ -146,7 +154,42 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 	if p.view.Label || p.view.Times || p.view.Grep != nil {
 		data = p.lines(t, o)
 	}
+	if !p.view.Label && !t.ranks() {
+		if err := p.sayAttempt(t, o); err != nil {
+			return err
+		}
+	}
 	return p.write(o.Stream, data)
+}
+
+// sayAttempt tells, where no label does, that the output of another attempt of a task comes
+// now, on a new line. The first attempt of a task is told only behind another.
+func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
+	of := attemptOf{t, o.Index}
+	switch was := max(p.last[of], 1); {
+	case max(o.Attempt, 1) == was:
+		return nil
+	case p.last == nil:
+		p.last = map[attemptOf]int32{}
+	}
+	p.last[of] = o.Attempt
+	for stream := range p.open {
+		if p.open[stream] && err == nil {
+			err = p.write(uint8(stream), []byte{'\n'})
+		}
+	}
+	if err == nil {
+		err = p.write(2, fmt.Appendf(nil, "%s: task %s, attempt %d:\n", ui.Self.Name, p.nameOf(t, o.Index), o.Attempt))
+	}
+	return err
+}
+
+// nameOf is the name of a task for people.
+func (p *Printer) nameOf(t *Target, index int32) string {
+	if int(index) < len(t.Names) {
+		return fmt.Sprintf("%d.%s", t.Job, ui.Clean(t.Names[index]))
+	}
+	return fmt.Sprintf("%d.%d", t.Job, index)
 }
 
 // write writes to standard output, or the bytes of stream 2 to standard error.
@@ -157,6 +200,9 @@ func (p *Printer) write(stream uint8, data []byte) error {
 	w := p.out
 	if stream == 2 {
 		w = p.err
+	}
+	if n := len(data); n > 0 && int(stream) < len(p.open) {
+		p.open[stream] = data[n-1] != '\n'
 	}
 	_, err := w.Write(data)
 	if err != nil && ui.IsBrokenPipe(err) {

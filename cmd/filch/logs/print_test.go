@@ -53,10 +53,10 @@ func TestPrinterOrdersAndLabels(t *testing.T) {
 		view     View
 		out, err string
 	}{
-		"plain":  {View{Ordered: true, Tail: -1}, "two\na\nb\ncagain\none\nlate\n", "no\n"},
+		"plain":  {View{Ordered: true, Tail: -1}, "two\na\nb\nc\nagain\none\nlate\n", "no\nfilch: task 7.10, attempt 2:\n"},
 		"labels": {View{Ordered: true, Tail: -1, Label: true}, "7.2: two\n7.10: a\n7.10: b\n7.10: c\n7.10 (attempt 2): again\nfirst: one\nse\\ncond: late\n", "7.2: no\n"},
 		"jobs":   {View{Ordered: true, Tail: 1, Label: true, Job: true}, "7.2: two\n7.10 (attempt 2): again\n8.first: one\n8.se\\ncond: late\n", "7.2: no\n"},
-		"tail":   {View{Ordered: true, Tail: 2}, "two\ncagain\none\nlate\n", "no\n"},
+		"tail":   {View{Ordered: true, Tail: 2}, "two\nc\nagain\none\nlate\n", "no\nfilch: task 7.10, attempt 2:\n"},
 		"none":   {View{Ordered: true, Tail: 0}, "", ""},
 		"grep":   {View{Ordered: true, Tail: -1, Grep: regexp.MustCompile("^[ab]$")}, "a\nb\n", ""},
 		"fold":   {View{Ordered: true, Tail: -1, Fold: true}, "[2] two\n[10] a\n[10] b\n[10] c\n[10] again\n[0] one\n[1] late\n", "[2] no\n"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/bcast"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
@@ -91,7 +92,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 	}
 	withdraw := func() {}
 	if r.Client.Bcast != "" {
-		if withdraw, err = broadcast(r, around, c.Dir); err != nil {
+		if r.Request.Copy, withdraw, err = bcast.Once(r.Argv[0], r.Client.Bcast, around.Cwd, c.Dir); err != nil {
 			return ui.Refuse(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package shims
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +96,8 @@ type question struct {
 	words []string
 }
 
-// readQuestion reads a command line; options may stand behind words, as getopt allows.
+// readQuestion reads a command line; options may stand behind words, as getopt allows. The
+// variables of the command give way to the options.
 func readQuestion(args []string, table spec.Table) (question, error) {
 	q := question{set: map[string]string{}}
 	var err error
@@ -110,6 +112,9 @@ func readQuestion(args []string, table spec.Table) (question, error) {
 		q.set[o.Name] = value
 		return nil
 	})
+	if err == nil {
+		q.environ(ui.Self.Name, table, os.Getenv)
+	}
 	return q, err
 }
 

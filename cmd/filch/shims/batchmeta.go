@@ -290,7 +290,11 @@ func stamp(t time.Time, none string) string {
 	if t.IsZero() {
 		return none
 	}
-	return t.Format("2006-01-02T15:04:05")
+	if text, ok := formTime(os.Getenv(timeFormat), t); ok {
+		return text
+	}
+	text, _ := formTime("", t)
+	return text
 }
 
 // clockTime is a duration as squeue writes it, 0:05 or 1-02:03:04.

@@ -19,29 +19,25 @@ type OptionRow struct {
 type Program struct {
 	Name    string
 	Options []OptionRow
-	// Variables that the command reads, with the option of the same meaning; of srun only.
+	// Variables that the command reads, with the option of the same meaning.
 	Variables []OptionRow
 }
 
 // Programs lists the commands that shims stand for, with every option.
 func Programs() []Program {
-	all := []Program{
-		{"srun", rowsOf(spec.SrunTable()), nil},
-		{"mpiexec", nil, nil},
-		{"sbatch", rowsOf(spec.SbatchTable()), nil},
-		{"squeue", rowsOf(squeueTable()), nil},
-		{"sacct", rowsOf(sacctTable()), nil},
-		{"scancel", rowsOf(scancelTable()), nil},
-		{"scontrol", rowsOf(scontrolTable()), nil},
-		{"sinfo", rowsOf(sinfoTable()), nil},
-		{"sacctmgr", rowsOf(sacctmgrTable()), nil},
+	ask := func(name string, t spec.Table) Program {
+		return Program{name, rowsOf(t), rowsOfVariables(askVariables(name, t))}
 	}
-	for _, v := range spec.SrunVariables() {
-		name := v.Name
-		if v.Option != "" {
-			name += ", --" + v.Option
-		}
-		all[0].Variables = append(all[0].Variables, OptionRow{name, v.Fate, v.Note})
+	all := []Program{
+		{"srun", rowsOf(spec.SrunTable()), rowsOfVariables(spec.SrunVariables())},
+		{"mpiexec", nil, nil},
+		{"sbatch", rowsOf(spec.SbatchTable()), rowsOfVariables(spec.SbatchVariables())},
+		ask("squeue", squeueTable()),
+		ask("sacct", sacctTable()),
+		ask("scancel", scancelTable()),
+		ask("scontrol", scontrolTable()),
+		ask("sinfo", sinfoTable()),
+		ask("sacctmgr", sacctmgrTable()),
 	}
 	for _, o := range mpiOptions() {
 		all[1].Options = append(all[1].Options, OptionRow{o.label(), o.Fate, o.Note})
@@ -53,6 +49,18 @@ func rowsOf(t spec.Table) []OptionRow {
 	var rows []OptionRow
 	for i := range t {
 		rows = append(rows, OptionRow{t[i].Label(), t[i].Fate, t[i].Note})
+	}
+	return rows
+}
+
+func rowsOfVariables(list []spec.Variable) []OptionRow {
+	var rows []OptionRow
+	for _, v := range list {
+		name := v.Name
+		if v.Option != "" {
+			name += ", --" + v.Option
+		}
+		rows = append(rows, OptionRow{name, v.Fate, v.Note})
 	}
 	return rows
 }

@@ -1,12 +1,14 @@
 package shims
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch/launcher/spec"
 )
@@ -63,24 +65,55 @@ func TestTablesHaveEveryOption(t *testing.T) {
 	}
 }
 
-// TestEveryVariableOfSrun holds the variables of srun against the manual page, which lists the
-// variables that srun reads.
-func TestEveryVariableOfSrun(t *testing.T) {
-	var got []string
-	for _, v := range spec.SrunVariables() {
-		got = append(got, v.Name)
-		if v.Fate != spec.Done && v.Note == "" {
-			t.Errorf("%s is %s without a note", v.Name, v.Fate)
+// TestEveryVariable holds the variables of Slurm's commands against the manual pages, which
+// list the variables that the commands read.
+func TestEveryVariable(t *testing.T) {
+	for program, list := range map[string][]spec.Variable{
+		"srun": spec.SrunVariables(), "sbatch": spec.SbatchVariables(),
+		"squeue": askVariables("squeue", squeueTable()), "sacct": askVariables("sacct", sacctTable()), "scancel": askVariables("scancel", scancelTable()),
+		"scontrol": askVariables("scontrol", scontrolTable()), "sinfo": askVariables("sinfo", sinfoTable()), "sacctmgr": askVariables("sacctmgr", sacctmgrTable()),
+	} {
+		var got []string
+		for _, v := range list {
+			got = append(got, v.Name)
+			if v.Fate != spec.Done && v.Note == "" {
+				t.Errorf("%s: %s is %s without a note", program, v.Name, v.Fate)
+			}
+		}
+		for _, name := range known(t, program+".variables") {
+			if !slices.Contains(got, name) {
+				t.Errorf("%s: the table lacks %s", program, name)
+			}
+		}
+		slices.Sort(got)
+		if n := len(slices.Compact(slices.Clone(got))); n != len(got) {
+			t.Errorf("%s: %d variables are in the table twice", program, len(got)-n)
 		}
 	}
-	for _, name := range known(t, "srun.variables") {
-		if !slices.Contains(got, name) {
-			t.Errorf("the table lacks %s", name)
-		}
+}
+
+// The variables of a command stand for options that the command line leaves open, and a
+// variable that filch does not do is named.
+func TestVariablesOfQuestions(t *testing.T) {
+	env := map[string]string{
+		"SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "all", "SQUEUE_ARRAY": "0", "SQUEUE_ALL": "1", "SQUEUE_FORMAT2": "jobid", "SLURM_CLUSTERS": "west", "SQUEUE_NAMES": "no",
 	}
-	slices.Sort(got)
-	if n := len(slices.Compact(slices.Clone(got))); n != len(got) {
-		t.Errorf("%d variables are in the table twice", len(got)-n)
+	q := question{set: map[string]string{"states": "R"}}
+	q.environ("squeue", squeueTable(), func(name string) string { return env[name] })
+	if want := map[string]string{"states": "R", "format": "%i", "all": "1", "name": "no"}; !maps.Equal(q.set, want) {
+		t.Errorf("got %v, want %v", q.set, want)
+	}
+}
+
+func TestFormTime(t *testing.T) {
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for form, want := range map[string]string{
+		"": "2026-01-02T15:04:05", "standard": "2026-01-02T15:04:05", "%s": "1767366245", "%d.%m.%y, 100%%": "02.01.26, 100%", "%F %T": "2026-01-02 15:04:05",
+		"relative": "", "%k": "", "%": "",
+	} {
+		if got, ok := formTime(form, at); got != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %v", form, got, ok)
+		}
 	}
 }
 

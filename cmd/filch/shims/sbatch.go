@@ -30,6 +30,7 @@ const maxScript = 4 << 20
 // job's ranks hold its slots; rank 0 runs the script, and the script's steps use
 // the slots.
 func sbatchMain(args []string) int {
+	faultOfVariable()
 	r, err := spec.ParseSbatch(args, os.Getenv)
 	if err != nil {
 		return ui.Fail(err)

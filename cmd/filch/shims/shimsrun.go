@@ -19,10 +19,7 @@ import (
 
 // srunMain is srun: `filch run` with srun's defaults, inputs, words and codes.
 func srunMain(args []string) int {
-	ui.Self.Fault = 1
-	if n, err := strconv.Atoi(os.Getenv("SLURM_EXIT_ERROR")); err == nil && n >= 0 && n < 256 {
-		ui.Self.Fault = n
-	}
+	faultOfVariable()
 	runclient.Dialect.Report, runclient.Dialect.Code = srunReport, srunCode
 	r, err := spec.ParseSrun(args, os.Getenv)
 	switch {
@@ -34,6 +31,13 @@ func srunMain(args []string) int {
 		return handOn("filch does not do " + r.Client.Foreign + instead(r.Client.Instead))
 	}
 	return shimRun(r)
+}
+
+// faultOfVariable makes SLURM_EXIT_ERROR the exit code of errors.
+func faultOfVariable() {
+	if n, err := strconv.Atoi(os.Getenv("SLURM_EXIT_ERROR")); err == nil && n >= 0 && n < 256 {
+		ui.Self.Fault = n
+	}
 }
 
 // instead is the end of a line about an option that filch does not do.

@@ -143,7 +143,7 @@ func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, er
 			_, err = table.Number(need, needs.ShapeOf(gang))
 		}
 		if err == nil && own {
-			err = f.noGang()
+			err = f.noGang(nil)
 		}
 		if err != nil {
 			return nil, needs.At(f.fromJSON+":"+strconv.Itoa(list.Line()), err)

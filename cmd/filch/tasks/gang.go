@@ -11,12 +11,13 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // gangFlags make each task a gang: they are options of filch run, with the same meaning.
 type gangFlags struct {
-	ranks, nodes, perNode, spare, layout, mpi, bind string
-	exclusive                                       bool
+	ranks, nodes, perNode, spare, layout, mpi, bind, bcast string
+	exclusive                                              bool
 }
 
 func (f *gangFlags) declareGang(p *pflag.FlagSet) {
@@ -28,6 +29,8 @@ func (f *gangFlags) declareGang(p *pflag.FlagSet) {
 	p.StringVar(&f.mpi, "mpi", "", "how the ranks of a gang wire up: `TYPE` is auto, pmi1, pmi2, pmix or none")
 	p.StringVar(&f.bind, "cpu-bind", "", "bind the ranks of a gang to CPUs: `HOW` is none, rank, threads, cores, sockets, ldoms ...")
 	p.BoolVar(&f.exclusive, "exclusive", false, "give each gang whole nodes")
+	p.StringVar(&f.bcast, "bcast", "", "first copy the program of the gangs and its libraries to their nodes, each node once: to a private folder, or to `PATH`")
+	p.Lookup("bcast").NoOptDefVal = "-"
 }
 
 // isGangOption reports whether an option makes tasks gangs.
@@ -41,7 +44,7 @@ func isGangOption(name string) bool {
 func (f *gangFlags) gangs() bool { return *f != (gangFlags{}) }
 
 // noGang is the reason why no task of the job can be a gang.
-func (f *submitFlags) noGang() error {
+func (f *submitFlags) noGang(command []string) error {
 	switch {
 	case f.spare != "" && (f.once || f.crashes == 0):
 		return filch.Errorf(filch.Invalid, "--spare %s holds nodes for the next start of a gang that lost a node, and with %s there is none", f.spare, once(f.once)).
@@ -50,6 +53,11 @@ func (f *submitFlags) noGang() error {
 		return filch.Errorf(filch.Invalid, "--worker runs many tasks in one process, and a gang has processes of its own")
 	case f.builtin != "":
 		return filch.Errorf(filch.Invalid, "--builtin starts no process, and a gang has processes")
+	case f.bcast != "" && (f.open || f.eachLine != "" && len(command) == 0 || f.fromJSON != ""):
+		return filch.Errorf(filch.Invalid, "--bcast copies the program of one command, and the tasks have commands of their own").
+			WithHint("filch submit -n N --bcast --array 1-9 -- PROGRAM {}")
+	case f.bcast != "" && len(command) > 0 && workflow.HasPlaces(command[0]):
+		return filch.Errorf(filch.Invalid, "--bcast copies one program, and %s is another for each task", ui.Clean(command[0]))
 	case f.stages():
 		return filch.Errorf(filch.Invalid, "--stage-in and --stage-out are for tasks of one process").
 			WithHint("in a workflow file, tasks with ranks have inputs and outputs")

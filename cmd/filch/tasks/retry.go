@@ -38,7 +38,9 @@ the results, as filch workflow run does. A task that ended well runs again only 
 files are lost with its node.
 
 When JOB started after other jobs (--dep), and one of these did not end well, filch
-retry refuses; --dep names the jobs to wait for in their place.`,
+retry refuses; --dep names the jobs to wait for in their place. With aftercorr, only the
+tasks count for which the tasks of JOB waited: retry the other job as a new job N, then
+JOB with --dep aftercorr:N.`,
 		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -55,8 +57,9 @@ retry refuses; --dep names the jobs to wait for in their place.`,
 				return ui.Misused(err)
 			}
 			p, err := readPast(c, named.Job)
-			if err == nil {
-				err = p.dependOn(c, &wait.deps, later)
+			if err == nil && p.Rec.Graph {
+				p.later = later
+				err = deps.ResolveRetry(c, &wait.deps, p.Job, nil, nil, &p.later)
 			}
 			if err == nil && priority != "" {
 				if p.Rec.Ticket.Class, err = spec.Priority(priority); err != nil {
@@ -72,7 +75,8 @@ retry refuses; --dep names the jobs to wait for in their place.`,
 			case p.Rec.Graph:
 				return p.rerunWorkflow(g, show)
 			}
-			return p.rerunBag(g, show, named.Tasks)
+			p.later = later
+			return p.rerunBag(g, &wait.deps, show, named.Tasks)
 		},
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
@@ -89,35 +93,6 @@ retry refuses; --dep names the jobs to wait for in their place.`,
 type past struct {
 	*taskrecords.Job
 	later record.Conditions // of the new job
-}
-
-// dependOn makes the new job wait for the jobs of d, and for the time of later. Without
-// jobs, dependOn refuses to run tasks whose job waited for a job that did not end well. A
-// job whose record was dropped is no obstacle.
-func (p *past) dependOn(c *client.Client, d *spec.Deps, later record.Conditions) error {
-	p.later = later
-	if err := deps.Resolve(c, d, p.Rec.Name, &p.later); err != nil || len(p.later.After) > 0 || p.Rec.Any {
-		return err
-	}
-	for _, id := range p.Rec.After {
-		var j launcher.JobInfo
-		err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String())
-		if ui.KindOf(err) == filch.NotFound {
-			continue
-		}
-		if err != nil {
-			return filch.Errorf(ui.KindOf(err), "cannot look whether job %d, before job %d, has ended well: %s", id, p.ID, err.Error())
-		}
-		end := filch.OK
-		if j.Code != nil && *j.Code != 0 {
-			end = filch.Failed
-		}
-		if when := p.Rec.WhenOf(id); when != record.WhenStarted && len(p.Rec.Parts) == 0 && (j.Code == nil || !when.Met(end)) {
-			return filch.Errorf(filch.Invalid, "cannot retry job %d: the job waits for job %d with %s, and job %[2]d is %[4]s", p.ID, id, when, j.State).
-				WithHint("filch retry %d runs that job again as a new job N; then filch retry %d --dep afterok:N", id, p.ID)
-		}
-	}
-	return nil
 }
 
 func readPast(c *client.Client, id filch.JobID) (*past, error) {
@@ -194,7 +169,7 @@ func (p *past) nothing() {
 }
 
 // rerunBag submits the failures of a bag, or those among the named tasks.
-func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
+func (p *past) rerunBag(g *cli.Global, d *spec.Deps, show showFlags, named [][2]int32) error {
 	bad, err := p.failures()
 	if err != nil {
 		return err
@@ -218,11 +193,15 @@ func (p *past) rerunBag(g *cli.Global, show showFlags, named [][2]int32) error {
 			return err
 		}
 	}
-	s := &submit.Job{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows(), Conditions: p.later}
+	s := &submit.Job{Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: show.follows()}
 	for _, r := range bad {
 		s.Total += r.Hi - r.Lo
 	}
 	s.Spec.Again = p.names(bad)
+	if err := deps.ResolveRetry(p.Conn, d, p.Job, &s.Spec, bad, &p.later); err != nil {
+		return err
+	}
+	s.Conditions = p.later
 	if len(s.Spec.Again) > record.MaxPicks {
 		if !p.Spec.Payloads {
 			return filch.Errorf(filch.Invalid, "cannot retry job %d: its failed tasks form %d separate ranges, and at most %d can be submitted", p.ID, len(s.Spec.Again), record.MaxPicks)

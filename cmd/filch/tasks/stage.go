@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/bcast"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -138,9 +139,10 @@ func (f *submitFlags) stageWith(command []string, bag *workflow.Bag) error {
 	return nil
 }
 
-// stagedFrom completes the order of a submission with the node that has the input files.
-func (f *stageFlags) stagedFrom(c *client.Client, s *submit.Job) error {
-	if !f.stages() {
+// atNode completes the order of a submission with the node of the submission, which has the
+// input files and the copy of the program.
+func (f *submitFlags) atNode(c *client.Client, s *submit.Job) error {
+	if !f.stages() && f.bcast == "" {
 		return nil
 	}
 	o, extra, err := wire.DecodeOrder(s.Spec.Body)
@@ -148,13 +150,21 @@ func (f *stageFlags) stagedFrom(c *client.Client, s *submit.Job) error {
 		return err
 	}
 	var nodes []wire.NodeInfo
-	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes); err != nil {
+	if err := cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes, wire.OnlyHere); err != nil {
 		return err
 	}
-	for i := range nodes {
-		if nodes[i].Local {
-			extra.Stage.Origin = nodes[i].Node
+	i := slices.IndexFunc(nodes, func(n wire.NodeInfo) bool { return n.Local })
+	if i < 0 {
+		return filch.Errorf(filch.Internal, "the launcher does not say which node it is")
+	}
+	if f.stages() {
+		extra.Stage.Origin = nodes[i].Node
+	}
+	if f.bcast != "" {
+		if extra.Copy, err = bcast.Kept(f.program, f.bcast, o.Cwd, c.Dir); err != nil {
+			return err
 		}
+		extra.Copy.From = nodes[i].Node
 	}
 	s.Spec.Body, err = wire.EncodeOrder(o, extra)
 	return err

@@ -35,7 +35,8 @@ type submitFlags struct {
 	stageFlags
 	gangFlags
 	showFlags
-	each *launcher.GangOrder // what -n makes of each task; nil: a process
+	each    *launcher.GangOrder // what -n makes of each task; nil: a process
+	program string              // the first word of the command
 	// the shape of a gang as the user gave it, for SLURM_*
 	shape slurmenv.Options
 	open  bool   // more tasks are added later
@@ -177,7 +178,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err = pools.SplitTasks(c, &s.Spec); err != nil {
 		return err
 	}
-	if err := f.stagedFrom(c, s); err != nil {
+	if err := f.atNode(c, s); err != nil {
 		return err
 	}
 	t, err := sendEvery(c, s, lines, f.delay)
@@ -216,6 +217,9 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	}
 	if len(command) == 0 && f.builtin == "" && f.eachLine == "" && f.fromJSON == "" && bag == nil && !f.open {
 		return nil, nil, filch.Errorf(filch.Invalid, "there is nothing to run").WithHint("filch submit -- COMMAND")
+	}
+	if len(command) > 0 {
+		f.program = command[0]
 	}
 	s := &submit.Job{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
 	if f.hold {
@@ -294,7 +298,7 @@ func (f *submitFlags) spec(s *submit.Job, command []string, bag *workflow.Bag) e
 	}
 	sp := &s.Spec
 	if f.gangs() {
-		if err := f.noGang(); err != nil {
+		if err := f.noGang(command); err != nil {
 			return err
 		}
 	}

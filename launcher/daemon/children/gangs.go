@@ -200,7 +200,7 @@ func gangRequest(o *order, need record.Need, m *made) (*launcher.Request, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &launcher.Request{Name: o.Name, Shape: g.Shape, Policy: g.Policy, Order: body, Staged: what.Files != nil}
+	r := &launcher.Request{Name: o.Name, Shape: g.Shape, Policy: g.Policy, Order: body, Staged: what.Files != nil, Copy: o.extra.Copy}
 	r.Shape.PerRank = need.Each
 	if n := need.Nodes; n != nil {
 		r.Shape.Only, r.Shape.Exclude, r.Shape.Labels = n.Only, n.Exclude, n.Labels

@@ -29,7 +29,8 @@ const (
 // Copies holds the archives of programs (--bcast) on this node: archives of jobs
 // submitted here, until no launch of the job needs the archive, and archives fetched
 // for a part of a job, until the gate of the attempt opens. When the archive is here, a
-// keeper receives the start and unpacks the archive.
+// keeper receives the start and unpacks the archive. Archives of gangs of tasks stay for the
+// next gangs: see kept.go.
 //
 // The archives lie in a folder of the node's own; nobody else can read or write the
 // folder.
@@ -44,9 +45,10 @@ type Copies struct {
 	parts   map[filch.Ident]*archive // fetched, or being fetched; the loop's
 	made    int                      // so far; the loop's
 
-	mu     sync.Mutex // guards byFile and homes
+	mu     sync.Mutex // guards byFile, homes and users
 	byFile map[string]*archive
 	homes  map[filch.JobID]*archive // of jobs submitted here
+	users  map[string]int           // parts here that need a kept archive, by its file
 }
 
 // archive is the archive of one program on this node.
@@ -80,7 +82,7 @@ func NewCopies(in *inputs.Queue, dir place.Dir, files *Files, keepers Keepers, r
 	cs := &Copies{
 		in: in, files: files, keepers: keepers, routes: routes, base: dir.Base, dir: dir.Bcast(),
 		parts:  map[filch.Ident]*archive{},
-		byFile: map[string]*archive{}, homes: map[filch.JobID]*archive{},
+		byFile: map[string]*archive{}, homes: map[filch.JobID]*archive{}, users: map[string]int{},
 	}
 	files.copies = cs
 	entries, err := os.ReadDir(cs.dir)
@@ -173,10 +175,11 @@ func (cs *Copies) Restore(records []launcher.Record) {
 	}
 	cs.mu.Unlock()
 	for _, name := range cs.found {
-		if !keep[name] {
+		if !keep[name] && !isKept(name) {
 			cs.erase(filepath.Join(cs.dir, name))
 		}
 	}
+	cs.in.Go(func() { cs.trimKept(0) })
 }
 
 // remove forgets an archive and removes the file, which may be large, on a goroutine of
@@ -185,6 +188,11 @@ func (cs *Copies) remove(a *archive) {
 	cs.mu.Lock()
 	if cs.byFile[a.copy.File] == a {
 		delete(cs.byFile, a.copy.File)
+	}
+	if a.copy.Kept {
+		cs.leaveKept(a.copy.File)
+		cs.mu.Unlock()
+		return
 	}
 	cs.mu.Unlock()
 	cs.in.Go(func() { cs.erase(a.path) })
@@ -207,6 +215,10 @@ func (cs *Copies) Start(s *launcher.Start) {
 	l := &s.Launch
 	if l.Copy == nil {
 		cs.keepers.Start(*s)
+		return
+	}
+	if l.Copy.Kept {
+		cs.startKept(s)
 		return
 	}
 	if a := cs.find(l.Copy.File); a != nil && a.cancel == nil {
@@ -374,7 +386,10 @@ func (cs *Copies) await(file string) {
 // read reads a part of an archive for another node.
 func (cs *Copies) read(q wire.Fetch) wire.Part {
 	a := cs.find(q.Copy)
-	if a == nil || a.copy.Sum != q.Sum {
+	if a == nil {
+		return cs.readKept(q)
+	}
+	if a.copy.Sum != q.Sum {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
 	}
 	select {

@@ -1,4 +1,7 @@
-package runclient
+// Package bcast makes the archives of programs that --bcast copies to the nodes: the program,
+// with the libraries outside of the system's folders. An archive lies in the private folder of
+// the client's launcher, and the request names the archive.
+package bcast
 
 import (
 	"archive/tar"
@@ -22,59 +25,99 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/proc"
-	"github.com/filch-hpc/filch/launcher/spec"
 )
-
-// --bcast sends the program, with the libraries outside the system's folders,
-// along with the launch. The client only makes an archive of the files, in the
-// private folder of its launcher, and names the archive in the request.
 
 // systemLibs are the folders where every node has its own libraries, as in srun's
 // BcastExclude.
 var systemLibs = []string{"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib/x86_64-linux-gnu/"}
 
-// broadcast makes the archive of r's program and has the request name the
-// archive. The returned function removes the archive, for a request that becomes
-// no job.
-func broadcast(r *spec.Run, around spec.Context, dir place.Dir) (undo func(), err error) {
-	path, err := exec.LookPath(r.Argv[0])
+// Once makes the archive of a run, for the value to of --bcast in a folder of the client. The
+// returned function removes the archive, for a request that becomes no job.
+func Once(program, to, folder string, dir place.Dir) (c *launcher.Copy, undo func(), err error) {
+	path, c, err := find(program, to, folder)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot find %s here: %s", ui.Clean(r.Argv[0]), ui.Cause(err))
+		return nil, nil, err
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	var word [16]byte
+	if _, err := rand.Read(word[:]); err != nil {
+		return nil, nil, err
+	}
+	c.File = hex.EncodeToString(word[:])
+	at := filepath.Join(dir.Bcast(), c.Archive())
+	if err := finish(c, path, at, dir); err != nil {
+		return nil, nil, err
+	}
+	return c, func() { _ = os.Remove(at) }, nil
+}
+
+// Kept makes the archive of a job whose tasks are gangs. The archive is named by its sum, and
+// stays: each node of the job keeps a copy for the next gangs.
+func Kept(program, to, folder string, dir place.Dir) (*launcher.Copy, error) {
+	path, c, err := find(program, to, folder)
+	if err != nil {
 		return nil, err
 	}
-	c := &launcher.Copy{Name: filepath.Base(path)}
-	if to := r.Client.Bcast; to != "-" {
+	var word [8]byte
+	if _, err := rand.Read(word[:]); err != nil {
+		return nil, err
+	}
+	part := filepath.Join(dir.Bcast(), "new."+hex.EncodeToString(word[:]))
+	c.File = strings.Repeat("0", launcher.CopyFileLen) // until the sum is known
+	if err := finish(c, path, part, dir); err != nil {
+		return nil, err
+	}
+	c.File, c.Kept = launcher.KeptFile(c.Sum), true
+	if err := os.Rename(part, filepath.Join(dir.Bcast(), c.Archive())); err != nil {
+		_ = os.Remove(part)
+		return nil, failed(path, err, dir)
+	}
+	return c, nil
+}
+
+// find finds the program, and begins the copy.
+func find(program, to, folder string) (path string, c *launcher.Copy, err error) {
+	if path, err = exec.LookPath(program); err != nil {
+		return "", nil, filch.Errorf(filch.Invalid, "--bcast: cannot find %s here: %s", ui.Clean(program), ui.Cause(err))
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", nil, err
+	}
+	c = &launcher.Copy{Name: filepath.Base(path)}
+	if to != "-" {
+		into := strings.HasSuffix(to, "/")
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(around.Cwd, to)
+			to = filepath.Join(folder, to)
 		}
-		if strings.HasSuffix(r.Client.Bcast, "/") {
+		if into {
 			to = filepath.Join(to, c.Name)
 		}
 		c.Dest, c.Name = filepath.Split(filepath.Clean(to))
 		c.Dest = filepath.Clean(c.Dest)
 	}
-	var word [16]byte
-	if _, err := rand.Read(word[:]); err != nil {
-		return nil, err
+	return path, c, nil
+}
+
+// finish makes the archive of a program.
+func finish(c *launcher.Copy, path, at string, dir place.Dir) error {
+	err := pack(c, path, at)
+	if err != nil {
+		err = failed(path, err, dir)
+	} else if bad := c.Check(); bad != nil {
+		err = bad
 	}
-	c.File = hex.EncodeToString(word[:])
-	at := filepath.Join(dir.Bcast(), c.File+launcher.ArchiveEnd)
-	if err := pack(c, path, at); err != nil {
+	if err != nil {
 		_ = os.Remove(at)
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			return nil, filch.Errorf(filch.Unavailable, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err)).
-				WithHint("%s needs more free space", dir.Base)
-		}
-		return nil, filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err))
 	}
-	if err := c.Check(); err != nil {
-		_ = os.Remove(at)
-		return nil, err
+	return err
+}
+
+// failed is the error of an archive that cannot be made.
+func failed(path string, err error, dir place.Dir) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return filch.Errorf(filch.Unavailable, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err)).
+			WithHint("%s needs more free space", dir.Base)
 	}
-	r.Request.Copy = c
-	return func() { _ = os.Remove(at) }, nil
+	return filch.Errorf(filch.Invalid, "--bcast: cannot copy %s to the launcher: %s", path, ui.Cause(err))
 }
 
 // pack makes an archive of a program and its libraries. The complete archive gets
