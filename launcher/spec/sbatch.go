@@ -86,7 +86,8 @@ var SbatchTable = sync.OnceValue(func() Table {
 		}),
 		acts("NONE", "mail-type=TYPES", setMail),
 		rows(Done, "sbatch of filch has no more to tell", "v,verbose"),
-		rows(Done, "filch always does so", "ignore-pbs wait-all-nodes=0|1 use-min-nodes s,oversubscribe"),
+		rows(Done, "without: #PBS and #BSUB lines are said, and refused in a script without #SBATCH lines", "ignore-pbs"),
+		rows(Done, "filch always does so", "wait-all-nodes=0|1 use-min-nodes s,oversubscribe"),
 		rows(Said, "filch sends no mail", "mail-user=USER"),
 		acts("as --priority of filch run with the sign turned; TOP is the highest, 0 holds the job", "priority=N", setPriority),
 		acts("as --priority of filch run; without N 100", "nice[=N]", func(r *Run, v string) error {
@@ -197,6 +198,9 @@ func ParseSbatch(args []string, env func(string) string) (*Run, error) {
 	if r.Argv, err = SbatchTable().scan(args, r.Set); err != nil {
 		return r, err
 	}
+	if len(r.Argv) > 0 && r.Argv[0] == ":" {
+		return r, noHetJobs()
+	}
 	err = r.sbatchEnviron(env)
 	r.Order.Slurm, r.Client.Srun = &launcher.Slurm{Script: true}, true
 	r.Request.Detach = true
@@ -212,13 +216,46 @@ func (r *Run) Directives(script string) error {
 		return err
 	}
 	for _, words := range lines {
-		if _, err := SbatchTable().scan(words, func(o *Option, v string) error {
+		if err := scanDirective(words, func(o *Option, v string) error {
 			if slices.Contains(told, o.Name) {
 				return nil
 			}
 			return r.Set(o, v)
 		}); err != nil {
 			return err
+		}
+	}
+	return r.foreignDirectives(script, len(lines) > 0)
+}
+
+// scanDirective reads the options of a line, which has no other word.
+func scanDirective(words []string, set func(*Option, string) error) error {
+	rest, err := SbatchTable().scan(words, set)
+	switch {
+	case err != nil || len(rest) == 0:
+		return err
+	case rest[0] == "hetjob" || rest[0] == "packjob":
+		return noHetJobs()
+	}
+	return invalid("Invalid directive found in batch script: %s", clip(rest[0]))
+}
+
+// noHetJobs is the refusal of a heterogeneous job: a job of several parts.
+func noHetJobs() error {
+	return invalid("filch does not do heterogeneous jobs").WithHint("submit each part as a job; srun a : b starts several programs in one job")
+}
+
+// foreignDirectives tells of lines of other batch systems, which sbatch reads unless
+// --ignore-pbs forbids that. A script without #SBATCH depends on these lines, and is refused.
+func (r *Run) foreignDirectives(script string, ours bool) error {
+	for _, mark := range []string{"#PBS", "#BSUB"} {
+		lines, err := ReadDirectives(script, mark)
+		switch {
+		case r.isGiven("ignore-pbs") || err == nil && len(lines) == 0:
+		case ours:
+			r.Client.Said = append(r.Client.Said, "filch does not read the "+mark+" lines of the script")
+		default:
+			return invalid("filch does not read the %s lines of the script", mark).WithHint("write them as #SBATCH lines, or ignore them with --ignore-pbs")
 		}
 	}
 	return nil
@@ -259,7 +296,7 @@ func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 		if err != nil {
 			break
 		}
-		_, err = SbatchTable().scan(words, func(o *Option, v string) error {
+		err = scanDirective(words, func(o *Option, v string) error {
 			d := SbatchDirective{Name: o.Name, Value: v}
 			if o.Arg == "" {
 				d.Value = "true"

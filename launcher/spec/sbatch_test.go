@@ -36,6 +36,33 @@ func TestSbatchReadsDirectives(t *testing.T) {
 	}
 }
 
+// What sbatch takes from a script and filch does not is no option, and is not dropped either.
+func TestSbatchDropsNoLine(t *testing.T) {
+	for _, c := range []struct{ args, script, said, err string }{
+		{"", "#SBATCH -J one foo -t 5\n", "", "Invalid directive found in batch script: \"foo\""},
+		{"", "#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n", "", "filch does not do heterogeneous jobs"},
+		{"-n 1 : -n 2", "", "", "filch does not do heterogeneous jobs"},
+		{"", "#!/bin/sh\n#PBS -N name\n", "", "filch does not read the #PBS lines of the script"},
+		{"", "#!/bin/sh\n#BSUB -J name\n", "", "filch does not read the #BSUB lines of the script"},
+		{"", "#PBS -N name\n#SBATCH -n 2\n", "filch does not read the #PBS lines of the script", ""},
+		{"--ignore-pbs", "#PBS -N name\n", "", ""},
+		{"", "#SBATCH --ignore-pbs\n#PBS -N name\n", "", ""},
+		{"", "#PBSnot\necho\n#PBS -N late\n", "", ""},
+	} {
+		r, err := spec.ParseSbatch(strings.Fields(c.args), func(string) string { return "" })
+		if err == nil {
+			err = r.Directives(c.script)
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if said := strings.Join(r.Client.Said, "|"); text != c.err || said != c.said {
+			t.Errorf("%q %q: got %q, said %q", c.args, c.script, text, said)
+		}
+	}
+}
+
 func TestIndices(t *testing.T) {
 	for in, want := range map[string]string{"1,3,5": "[1 3 5]", "0-6:2": "[0 2 4 6]", "3,1-3": "[3 1 2]", "0-3:3%7": "[0 3] at most 7"} {
 		got, most, err := spec.Indices(in)
