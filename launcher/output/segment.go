@@ -190,8 +190,8 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:20], castagnoli), castagnoli, b[blockHeader:])
 }
 
-// errFull is the reason for dropping output.
-var errFull = errors.New("the disk is nearly full: the rest is reserved for the launcher's records")
+// ErrFull is the reason for dropping output.
+var ErrFull = errors.New("the disk is nearly full: the rest is reserved for the launcher's records")
 
 func (s *Segments) write(block []byte) error {
 	if free, _, err := Room(s.disk()); err == nil && free < int64(len(block)) {
@@ -199,7 +199,7 @@ func (s *Segments) write(block []byte) error {
 			err = s.file.Close()
 			s.file = nil
 		}
-		return errors.Join(errFull, err)
+		return errors.Join(ErrFull, err)
 	}
 	if s.file == nil || s.size > 0 && s.size+int64(len(block)) > taskSegmentBytes {
 		if err := s.next(); err != nil {

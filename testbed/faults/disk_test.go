@@ -114,6 +114,60 @@ func TestTasksWithoutRoomForOutput(t *testing.T) {
 	}
 }
 
+// TestGangsWithoutRoomForOutput does the same for gangs over all nodes: every gang ends, no
+// output is missing untold, whether the owner's node keeps the output or writes a file, and
+// ranks write files of their own on the full disk.
+func TestGangsWithoutRoomForOutput(t *testing.T) {
+	c := up(t, 3, map[int]int{1: 64 << 20})
+	fill := c.Hosts[1].Command(t.Context(), "sh", "-c", `free=$(($(stat -f -c %a "$1") - 2048000 / 4096)); head -c $((free * 4096)) /dev/zero >"$1/ballast"`, "sh", c.Local(1))
+	if out, err := fill.CombinedOutput(); err != nil {
+		t.Fatalf("fill the disk: %v: %s", err, out)
+	}
+	const gangs = 20
+	job := strings.TrimSpace(c.Must(1, "submit", "--wait", "-n", "3", "-N", "3", "--array", "0-"+strconv.Itoa(gangs-1), "--", "sh", "-c", "echo out $FILCH_TASK"))
+	all, _ := c.Command(t.Context(), 0, "logs", job).Output()
+	cut := 0
+	for i := range gangs {
+		have := c.task(job, i)
+		if have.State != filch.OK.String() {
+			t.Errorf("gang %d: %+v", i, have)
+		}
+		lines := strings.Count(string(all), fmt.Sprintf("out %d\n", i))
+		if !have.Cut && lines != 3 {
+			t.Errorf("gang %d: %d of 3 lines are there, and nothing is told: %+v", i, lines, have)
+		}
+		if have.Cut {
+			cut++
+		}
+	}
+	if cut == 0 {
+		t.Fatal("no gang was owned by the node without room: this shows nothing")
+	}
+	said := "the output of " + filch.Plural(cut, "task")
+	if out, err := c.Command(t.Context(), 0, "logs", job).CombinedOutput(); err != nil || !strings.Contains(string(out), said+" of job "+job+" is cut or missing: no space for all output of tasks on n2: ") {
+		t.Errorf("logs do not say %q: %s, %v", said, out, err)
+	}
+	if out, _ := c.Try(2, "doctor"); !strings.Contains(out, "n2: the disk was too full for "+said) {
+		t.Errorf("doctor does not say %q: %s", said, out)
+	}
+	// A file of the owner, and files of ranks.
+	if out, err := c.Hosts[1].Command(t.Context(), "sh", "-c", `dd if=/dev/zero of="$1/ballast2" bs=64k 2>&1; dd if=/dev/zero bs=1 count=4096 >>"$1/ballast2" 2>&1; true`, "sh", c.Local(1)).CombinedOutput(); err != nil {
+		t.Fatalf("fill the disk: %v: %s", err, out)
+	}
+	for _, pattern := range []string{"out.%a", "out.%a.%t"} {
+		b, err := c.Command(t.Context(), 1, "submit", "--wait", "-n", "3", "-N", "3", "-o", filepath.Join(c.Local(1), pattern), "--", "sh", "-c", "head -c 100000 /dev/zero").CombinedOutput()
+		out := string(b)
+		why, _ := c.Try(0, "info", "last.0")
+		if !strings.Contains(out, "was cut: a disk was full") && !strings.Contains(out, "some output of job") || !strings.Contains(why, "cut: the disk of n2 was full") {
+			t.Errorf("-o %s: a full disk is not told: %s, %v: %s", pattern, out, err, why)
+		}
+	}
+	if out, err := c.Hosts[1].Command(t.Context(), "sh", "-c", `rm "$1"/ballast*`, "sh", c.Local(1)).CombinedOutput(); err != nil {
+		t.Fatalf("free the disk: %v: %s", err, out)
+	}
+	c.Must(1, "submit", "--wait", "-n", "3", "-N", "3", "--", "true")
+}
+
 // writer writes records that are on disks when that is acknowledged.
 type writer struct {
 	u            *user

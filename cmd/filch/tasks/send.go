@@ -243,12 +243,17 @@ func wentDown(t *client.Tasks, err error) error {
 // warnCut tells how many tasks of an ended job have lost output.
 func warnCut(t *client.Tasks) {
 	c, err := t.Another()
-	if err != nil {
-		return // the end of the job is told without
+	var cut tasklist.Cut
+	if err == nil {
+		defer c.Close()
+		cut, err = tasklist.CountCut(c, t.Job)
 	}
-	defer c.Close()
-	cut, err := tasklist.CountCut(c, t.Job)
-	if text, hint := cut.Texts(t.Job); err == nil && text != "" {
+	text, hint := cut.Texts(t.Job)
+	switch {
+	case err != nil:
+		ui.Warn(fmt.Sprintf("some output of job %d is cut, of how many tasks is unknown: %s", t.Job, ui.Cause(err)))
+		ui.Hint(fmt.Sprintf("filch tasks %d -o task,node,output,cut lists the tasks", t.Job))
+	case text != "":
 		ui.Warn(text)
 		ui.Hint(hint)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
@@ -284,8 +286,7 @@ func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 	defer g.spool.Close()
 	if g.closes {
 		if err := g.sink.Close(); err != nil {
-			e.Cut = true
-			gs.in.Fault("cannot write all output of a gang", err, "job", int(g.start.Job))
+			gs.cut(e, "cannot write all output of a gang", err, int(g.start.Job))
 		}
 	}
 	failed := e.Kind != launcher.CauseNone
@@ -312,10 +313,31 @@ func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 		err = add(output.Printed{Stream: 2, Data: []byte("filch: " + e.Text + "\n")})
 	}
 	if err = errors.Join(err, s.Flush()); err != nil {
-		e.Cut = true
-		gs.in.Fault("cannot keep all output of a gang", err, "job", int(g.start.Job))
+		gs.cut(e, "cannot keep all output of a gang", err, int(g.start.Job))
 	}
 	gs.segments[g.start.Job] = s
+}
+
+// cut notes in the end of a gang that output is missing, with the reason: a full disk, as a
+// runner says, or the error.
+func (gs *gangs) cut(e *launcher.TaskEnd, what string, err error, job int) {
+	gs.in.Fault(what, err, "job", job)
+	e.Cut = true
+	text := fmt.Sprintf("%s on %s: %s", what, gs.in.Self, err.Error())
+	at, ofFile := errors.AsType[*os.PathError](err)
+	switch full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT); {
+	case full && ofFile && !strings.HasPrefix(at.Path, gs.state):
+		e.Full = true
+		text = fmt.Sprintf("the disk of %s on %s is full: not all output of the ranks is there; make room, and run the task again", filepath.Dir(at.Path), gs.in.Self)
+	case full, errors.Is(err, output.ErrFull):
+		e.Full = true
+		free, _, _ := output.Disk(gs.state)
+		text = fmt.Sprintf("no space for all output of tasks on %s: %d bytes are free on the disk of %s, and filch leaves some for its records; make room there, or submit with -o FILE on another disk", gs.in.Self, free, gs.state)
+	}
+	if e.Text != "" {
+		text = e.Text + "; " + text
+	}
+	e.Text = text
 }
 
 // look answers a question about the output of running tasks for the gangs of this node.
