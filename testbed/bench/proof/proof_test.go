@@ -31,6 +31,17 @@ func TestReadResult(t *testing.T) {
 	}
 }
 
+// -only names a promise by its number.
+func TestEachPromiseHasANumberOfItsOwn(t *testing.T) {
+	seen := map[string]string{}
+	for _, p := range promises() {
+		if other := seen[p.line]; other != "" {
+			t.Errorf("%s is the number of %q and of %q", p.line, other, p.what)
+		}
+		seen[p.line] = p.what
+	}
+}
+
 func TestNothingRanIsNotOK(t *testing.T) {
 	if r := readResult(strings.NewReader("")); r.ok() {
 		t.Error("a suite without tests: got ok, want not")

@@ -26,12 +26,12 @@ const (
 func staging() []promise {
 	return []promise{
 		{
-			line: "16a", what: "a task with 500 inputs of one byte from three other nodes: how long the task takes",
+			line: "17a", what: "a task with 500 inputs of one byte from three other nodes: how long the task takes",
 			bar:   fmt.Sprintf("< %.0f ms", inputsBarMS),
 			bench: func(f *figures) verdict { return judgeStage(f.Stages, "inputs") },
 		},
 		{
-			line: "16b", what: "Sipht_100 replayed with --time-scale 0.02 --size-scale 1e-9 on 4 x 4 slots, beside the least time of any schedule",
+			line: "17b", what: "Sipht_100 replayed with --time-scale 0.02 --size-scale 1e-9 on 4 x 4 slots, beside the least time of any schedule",
 			bar:   fmt.Sprintf("<= %.2f x the bound", replayBar),
 			bench: func(f *figures) verdict { return judgeStage(f.Stages, "replay") },
 		},
