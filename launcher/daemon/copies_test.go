@@ -129,6 +129,50 @@ func TestCopyGoesDownTheTree(t *testing.T) {
 	c.bare()
 }
 
+// An archive that nodes keep comes to each node once, for all jobs with the program, also when
+// the node of the submission has the archive no more.
+func TestKeptCopyComesOnceForAllJobs(t *testing.T) {
+	c := newCluster(t, 3, 2)
+	kept := func() *launcher.Request {
+		q := c.copied("echo $0", 3*wire.PartBytes)
+		at := filepath.Join(c.nodes[0].cfg.Dir.Bcast(), q.Copy.Archive())
+		q.Copy.File, q.Copy.Kept, q.Copy.From = launcher.KeptFile(q.Copy.Sum), true, "n1"
+		if err := os.Rename(at, filepath.Join(c.nodes[0].cfg.Dir.Bcast(), q.Copy.Archive())); err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	for range 3 {
+		if o := finish(t, c.submit(0, kept()), nil); o.ended.Code != 0 || len(sortedLines(o.out)) != 6 {
+			t.Fatalf("got %q and %+v", o.out, o.ended)
+		}
+	}
+	if got, want := c.arrived(), []uint64{0, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("archives that came to the nodes: got %v, want %v", got, want)
+	}
+	q := kept()
+	for i := range c.nodes {
+		poll(t, "the folders of the jobs to be removed", func() bool { return slices.Equal(c.bcast(i), []string{q.Copy.Archive()}) })
+	}
+	for i := range 2 {
+		if err := os.Remove(filepath.Join(c.nodes[i].cfg.Dir.Bcast(), q.Copy.Archive())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o := finish(t, c.submit(0, q), nil); o.ended.Code != 0 || len(sortedLines(o.out)) != 6 {
+		t.Fatalf("without the archive of n1: got %q and %+v", o.out, o.ended)
+	}
+	for i := range c.nodes {
+		if err := os.Remove(filepath.Join(c.nodes[i].cfg.Dir.Bcast(), q.Copy.Archive())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := finish(t, c.submit(0, q), nil)
+	if want := "no node has the copy that n1 made at the submission"; o.ended.Code == 0 || !strings.Contains(o.ended.Cause.Text, want) {
+		t.Errorf("got %+v, want %q", o.ended, want)
+	}
+}
+
 func TestCopyOfAJobOfOneNodeIsNotSent(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	r := c.nodes[0]

@@ -106,7 +106,7 @@ func (cs *Copies) newHome(c *launcher.Copy, again bool) *archive {
 
 // OnOffer registers the archive of a request, before the Node receives the request.
 func (cs *Copies) OnOffer(o *Offer, r *launcher.Request) error {
-	if r.Copy == nil || r.Copy.Check() != nil { // the Node refuses an invalid copy
+	if r.Copy == nil || r.Copy.Kept || r.Copy.Check() != nil { // the Node refuses an invalid copy
 		return nil
 	}
 	cs.mu.Lock()
