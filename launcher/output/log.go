@@ -32,16 +32,20 @@ type Piece struct {
 	Rank    filch.Rank
 	Stream  uint8 // 1 stdout, 2 stderr
 	Partial bool
-	Time    int64 // of writing, Unix milliseconds; 0 unknown
+	Attempt filch.Attempt // 0 or 1: the first
+	Time    int64         // of writing, Unix milliseconds; 0 unknown
 	Data    []byte
 }
 
-// A piece on the disk is a header, with flagTime 8 bytes of time, and the data.
+// A piece on the disk is a header, with flagTime 8 bytes of time, with flagAttempt 4 bytes of
+// the attempt, and the data.
 const (
-	pieceHeader = 4 + 4 + 8 + 4 + 1 + 1
-	timeBytes   = 8
-	flagPartial = 1
-	flagTime    = 2
+	pieceHeader  = 4 + 4 + 8 + 4 + 1 + 1
+	timeBytes    = 8
+	attemptBytes = 4
+	flagPartial  = 1
+	flagTime     = 2
+	flagAttempt  = 4
 )
 
 // Log keeps the output of a detached job, in segments PATH.0, PATH.1 and so on. Beyond
@@ -52,6 +56,7 @@ type Log struct {
 	file    *os.File
 	size    int64
 	segment int
+	attempt filch.Attempt // the latest
 	marks   map[int32]uint64
 }
 
@@ -64,7 +69,7 @@ func OpenLog(path string) (*Log, error) {
 	}
 	for _, s := range all {
 		_, err := readSegment(segmentName(path, s), 0, func(p Piece, _ int64) bool {
-			l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
+			l.mark(&p)
 			return true
 		})
 		if err != nil {
@@ -75,8 +80,24 @@ func OpenLog(path string) (*Log, error) {
 	return l, l.next()
 }
 
-// Marks returns how far the output of each node has come, by the node's index.
-func (l *Log) Marks() map[int32]uint64 { return l.marks }
+// Marks returns how far the output of each node has come in an attempt, by the node's index.
+func (l *Log) Marks(attempt filch.Attempt) map[int32]uint64 {
+	if max(attempt, 1) != max(l.attempt, 1) {
+		return nil
+	}
+	return l.marks
+}
+
+// mark takes in a piece: each attempt has offsets of its own.
+func (l *Log) mark(p *Piece) {
+	if p.Attempt > max(l.attempt, 1) {
+		l.attempt = p.Attempt
+		clear(l.marks)
+	}
+	if max(p.Attempt, 1) == max(l.attempt, 1) {
+		l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
+	}
+}
 
 // next begins the segment l.segment.
 func (l *Log) next() error {
@@ -109,7 +130,10 @@ func (l *Log) Append(p Piece) error {
 	if p.Time != 0 {
 		flags |= flagTime
 	}
-	b := make([]byte, 0, pieceHeader+timeBytes+len(p.Data))
+	if p.Attempt > 1 {
+		flags |= flagAttempt
+	}
+	b := make([]byte, 0, pieceHeader+timeBytes+attemptBytes+len(p.Data))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Index))
 	b = binary.BigEndian.AppendUint64(b, p.Offset)
@@ -117,6 +141,9 @@ func (l *Log) Append(p Piece) error {
 	b = append(b, p.Stream, flags)
 	if p.Time != 0 {
 		b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
+	}
+	if p.Attempt > 1 {
+		b = binary.BigEndian.AppendUint32(b, uint32(p.Attempt))
 	}
 	n, err := l.file.Write(append(b, p.Data...))
 	if err != nil {
@@ -127,7 +154,7 @@ func (l *Log) Append(p Piece) error {
 		return fmt.Errorf("cannot keep output: %w", err)
 	}
 	l.size += int64(n)
-	l.marks[p.Index] = max(l.marks[p.Index], p.Offset+uint64(len(p.Data)))
+	l.mark(&p)
 	return nil
 }
 
@@ -238,6 +265,13 @@ func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64,
 			}
 			p.Time = int64(binary.BigEndian.Uint64(head[pieceHeader:]))
 			size += timeBytes
+		}
+		if head[21]&flagAttempt != 0 {
+			if _, err := io.ReadFull(r, head[pieceHeader:pieceHeader+attemptBytes]); err != nil {
+				return at, unlessEOF(err)
+			}
+			p.Attempt = filch.Attempt(binary.BigEndian.Uint32(head[pieceHeader:]))
+			size += attemptBytes
 		}
 		if _, err := io.ReadFull(r, p.Data); err != nil {
 			return at, unlessEOF(err)

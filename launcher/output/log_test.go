@@ -80,7 +80,7 @@ func TestLogGoesOnAfterARestart(t *testing.T) {
 	}
 	f.Close()
 	l = openLog(t, path)
-	if got := l.Marks()[3]; got != 11 {
+	if got := l.Marks(1)[3]; got != 11 {
 		t.Errorf("got mark %d, want 11", got)
 	}
 	if err := l.Append(output.Piece{Index: 3, Offset: 11, Stream: 2, Data: []byte(" and after\n")}); err != nil {
@@ -181,5 +181,48 @@ func TestLogGoesOnAfterAFullDisk(t *testing.T) {
 	all, _, _, err := output.ReadLog(path, 0, 0, math.MaxInt32, 1<<20)
 	if err != nil || len(all) != 2 || string(all[1].Data) != "third\n" {
 		t.Errorf("got %v, %v", all, err)
+	}
+}
+
+// Each attempt of a job counts its output from 0, and the log tells the attempts apart.
+func TestLogOfAttempts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "7")
+	l, err := output.OpenLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(attempt filch.Attempt, offset uint64, text string) {
+		t.Helper()
+		if err := l.Append(output.Piece{Index: 3, Attempt: attempt, Offset: offset, Stream: 1, Time: int64(attempt), Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(1, 0, "the first attempt\n")
+	add(3, 0, "third\n")
+	add(1, 18, "late\n") // of a node that did not know
+	if got := l.Marks(3)[3]; got != 6 || l.Marks(1) != nil {
+		t.Errorf("the third attempt has come to %d, the first to %v", got, l.Marks(1))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = output.OpenLog(path); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := l.Marks(3)[3]; got != 6 || l.Marks(1) != nil {
+		t.Errorf("opened again: the third attempt has come to %d, the first to %v", got, l.Marks(1))
+	}
+	pieces, _, _, err := output.ReadLog(path, 0, 0, 9, 1<<20)
+	if err != nil || len(pieces) != 3 {
+		t.Fatalf("got %d pieces, %v", len(pieces), err)
+	}
+	for i, want := range []struct {
+		attempt filch.Attempt
+		text    string
+	}{{0, "the first attempt\n"}, {3, "third\n"}, {0, "late\n"}} {
+		if p := pieces[i]; p.Attempt != want.attempt || string(p.Data) != want.text || p.Time == 0 {
+			t.Errorf("piece %d: got %+v, want %+v", i, p, want)
+		}
 	}
 }

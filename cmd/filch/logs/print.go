@@ -154,7 +154,7 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 	if p.view.Label || p.view.Times || p.view.Grep != nil {
 		data = p.lines(t, o)
 	}
-	if !p.view.Label && !t.ranks() {
+	if !p.view.Label || t.ranks() {
 		if err := p.sayAttempt(t, o); err != nil {
 			return err
 		}
@@ -166,30 +166,36 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 // now, on a new line. The first attempt of a task is told only behind another.
 func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 	of := attemptOf{t, o.Index}
+	if t.ranks() {
+		of.index = 0 // all ranks start again together
+	}
 	switch was := max(p.last[of], 1); {
 	case max(o.Attempt, 1) == was:
 		return nil
 	case p.last == nil:
 		p.last = map[attemptOf]int32{}
 	}
-	p.last[of] = o.Attempt
+	p.last[of] = max(o.Attempt, 1)
 	for stream := range p.open {
 		if p.open[stream] && err == nil {
 			err = p.write(uint8(stream), []byte{'\n'})
 		}
 	}
 	if err == nil {
-		err = p.write(2, fmt.Appendf(nil, "%s: task %s, attempt %d:\n", ui.Self.Name, p.nameOf(t, o.Index), o.Attempt))
+		err = p.write(2, fmt.Appendf(nil, "%s: %s, attempt %d:\n", ui.Self.Name, nameOf(t, o.Index), max(o.Attempt, 1)))
 	}
 	return err
 }
 
-// nameOf is the name of a task for people.
-func (p *Printer) nameOf(t *Target, index int32) string {
-	if int(index) < len(t.Names) {
-		return fmt.Sprintf("%d.%s", t.Job, ui.Clean(t.Names[index]))
+// nameOf is the name of a task, or of a run, for people.
+func nameOf(t *Target, index int32) string {
+	switch {
+	case t.ranks():
+		return "job " + t.Job.String()
+	case int(index) < len(t.Names):
+		return fmt.Sprintf("task %d.%s", t.Job, ui.Clean(t.Names[index]))
 	}
-	return fmt.Sprintf("%d.%d", t.Job, index)
+	return fmt.Sprintf("task %d.%d", t.Job, index)
 }
 
 // write writes to standard output, or the bytes of stream 2 to standard error.

@@ -67,12 +67,15 @@ func (s *store) data(p *stored) ([]byte, error) {
 	return b, err
 }
 
-// sort puts the pieces of tasks into the order of the tasks. The pieces of a run keep the
-// order in which they came.
+// sort puts the pieces of tasks into the order of the tasks. The pieces of an attempt of a run
+// keep the order in which they came.
 func (s *store) sort() {
 	slices.SortStableFunc(s.pieces, func(a, b stored) int {
-		if a.target != b.target || a.target.ranks() {
+		switch {
+		case a.target != b.target:
 			return cmp.Compare(a.target.order, b.target.order)
+		case a.target.ranks():
+			return cmp.Compare(max(a.Attempt, 1), max(b.Attempt, 1))
 		}
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Attempt, b.Attempt))
 	})

@@ -29,9 +29,8 @@ func (r *route) keepLog(again bool) {
 	}
 	r.mu.Lock()
 	r.sink = s
-	if r.ident.Attempt == 1 {
-		for i := range r.in {
-			mark := s.log.Marks()[int32(i)]
+	for i, mark := range s.log.Marks(r.ident.Attempt) { // in any order: one for each node
+		if int(i) < len(r.in) {
 			r.in[i].seen, r.in[i].taken = max(r.in[i].seen, mark), max(r.in[i].taken, mark)
 		}
 	}
@@ -125,7 +124,7 @@ func (r *route) onOutput(o wire.Output, body []byte, flush bool) error {
 	case taker != nil:
 		taker.Take(o)
 	case s != nil: // also while the submitting client is still connected
-		if err := s.append(o); err != nil {
+		if err := s.append(o, r.ident.Attempt); err != nil {
 			r.plane.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	case c != nil:
