@@ -49,7 +49,8 @@ type Printer struct {
 	turns    *turns              // nil: output is printed as it comes
 	target   *Target             // of turns
 	last     map[attemptOf]int32 // the attempt whose output was printed last; not for first attempts
-	open     [3]bool             // the last line of a stream has no end
+	begun    begun
+	open     [3]bool // the last line of a stream has no end
 }
 
 // attemptOf is a task whose attempts have output.
@@ -162,29 +163,47 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 	return p.write(o.Stream, data)
 }
 
-// sayAttempt tells, where no label does, that the output of another attempt of a task comes
-// now, on a new line. The first attempt of a task is told only behind another.
+// sayAttempt tells, where no label does, that output of a task comes now behind that of another
+// attempt, on a new line.
 func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 	of := attemptOf{t, o.Index}
 	if t.ranks() {
 		of.index = 0 // all ranks start again together
 	}
-	switch was := max(p.last[of], 1); {
-	case max(o.Attempt, 1) == was:
+	now, was := max(o.Attempt, 1), max(p.last[of], 1)
+	before := p.begun.add(of)
+	if now == was {
 		return nil
-	case p.last == nil:
+	}
+	if p.last == nil {
 		p.last = map[attemptOf]int32{}
 	}
-	p.last[of] = max(o.Attempt, 1)
+	if p.last[of] = now; !before {
+		return nil
+	}
 	for stream := range p.open {
 		if p.open[stream] && err == nil {
 			err = p.write(uint8(stream), []byte{'\n'})
 		}
 	}
 	if err == nil {
-		err = p.write(2, fmt.Appendf(nil, "%s: %s, attempt %d:\n", ui.Self.Name, nameOf(t, o.Index), max(o.Attempt, 1)))
+		err = p.write(2, fmt.Appendf(nil, "%s: %s, attempt %d:\n", ui.Self.Name, nameOf(t, o.Index), now))
 	}
 	return err
+}
+
+// begun is the tasks of which output was printed, 64 in a word: there may be millions.
+type begun map[attemptOf]uint64
+
+// add adds a task, and reports whether the task was there.
+func (b *begun) add(of attemptOf) bool {
+	if *b == nil {
+		*b = begun{}
+	}
+	word, bit := attemptOf{of.target, of.index / 64}, uint64(1)<<(of.index%64)
+	was := (*b)[word]
+	(*b)[word] = was | bit
+	return was&bit > 0
 }
 
 // nameOf is the name of a task, or of a run, for people.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -74,6 +75,24 @@ func TestPrinterOrdersAndLabels(t *testing.T) {
 				t.Errorf("got %q and %q, want %q and %q", out, errs, c.out, c.err)
 			}
 		})
+	}
+	// Where only one attempt printed something, there is nothing to tell apart.
+	if out, errs := printed(t, View{Tail: -1}, func(p *Printer) {
+		for _, o := range []wire.OutputPiece{
+			{Index: 70, Attempt: 2, Stream: 1, Data: []byte("only\n")}, {Index: 70, Attempt: 2, Stream: 1, Data: []byte("this\n")}, {Index: 6, Attempt: 1, Stream: 1, Data: []byte("six")},
+			{Index: 70, Attempt: 1, Stream: 1, Data: []byte("late\n")},
+		} {
+			if err := p.Piece(seven, &o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := wire.OutputPiece{Index: 2, Attempt: 2, Stream: 2, Data: []byte("a rank\n")}
+		first := wire.OutputPiece{Index: 1, Stream: 2, Data: []byte("a rank before\n")}
+		if err := errors.Join(p.Piece(run, &first), p.Piece(run, &again)); err != nil {
+			t.Fatal(err)
+		}
+	}); out != "only\nthis\nsix\nlate\n" || errs != "filch: task 7.70, attempt 1:\na rank before\nfilch: job 9, attempt 2:\na rank\n" {
+		t.Errorf("attempts: got %q and %q", out, errs)
 	}
 	at := time.Date(2026, 11, 2, 3, 4, 5, 6e6, time.Local).UnixMilli()
 	out, _ := printed(t, View{Tail: -1, Label: true, Times: true}, func(p *Printer) {
