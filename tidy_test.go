@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -78,11 +78,12 @@ launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/co
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node/ranks launcher/node/records launcher/node/tasks slots
-launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks mtc/before mtc/policy mtc/queue mtc/record slots stealer
+launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks launcher/node/ties mtc/before mtc/policy mtc/queue mtc/record slots stealer
 launcher/node/local: . launcher mtc/policy mtc/record slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
 launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/submit slots
+launcher/node/ties: . launcher
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi

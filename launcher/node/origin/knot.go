@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/ties"
 )
 
 // A knot is a set of tasks and runs that hold slots while they wait for runs of their own
@@ -146,10 +147,10 @@ func (k *knot) holder(in launcher.Inside) launcher.Tie {
 }
 
 // Knot handles the ties of all nodes that answered.
-func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox) {
+func (k *knot) Knot(now time.Duration, all []launcher.Tie, out *launcher.Outbox) {
 	t := k.Turn(now, out)
 	k.at = now + SayEvery
-	tied := k.tied(ties)
+	tied := ties.Knot(k.Members, all)
 	k.stuck = nil
 	if len(tied) == 0 {
 		k.marks = nil
@@ -173,7 +174,7 @@ func (k *knot) Knot(now time.Duration, ties []launcher.Tie, out *launcher.Outbox
 	if len(k.marks) == 0 {
 		k.since = now
 	}
-	k.marks = k.youngest(tied)
+	k.marks = ties.Youngest(k.Members, tied)
 	for _, id := range k.marks {
 		if j := k.jobs[id]; j != nil && j.run == nil && slices.Contains(confirmed, id) {
 			k.untie(t, j)
@@ -188,102 +189,6 @@ func (k *knot) untie(t *local.Turn, j *job) {
 	err = err.WithHint("%s", untieHint(j))
 	k.line.releaseHolds(t, j, nil)
 	k.origin.refuse(t, j, err)
-}
-
-// tied returns the ties whose holder cannot continue, even if all work outside the result
-// ended.
-func (k *knot) tied(ties []launcher.Tie) []launcher.Tie {
-	tied := slices.Clone(ties)
-	for {
-		left := k.without(tied)
-		runs := make(map[filch.JobID]bool)
-		for i := range tied {
-			if tied[i].Inside.Task == 0 {
-				runs[tied[i].Inside.Job] = true
-			}
-		}
-		before := len(tied)
-		tied = slices.DeleteFunc(tied, func(t launcher.Tie) bool {
-			return slices.ContainsFunc(t.Waits, func(w launcher.Wait) bool {
-				if w.Runs {
-					return !runs[w.Job]
-				}
-				from := left
-				if w.Of != (launcher.Inside{}) {
-					from = remain(w.Rooms, w.Of, tied)
-				}
-				ranks, nodes := w.Need.Ceiling(from)
-				return ranks >= int64(w.Need.Ranks) && nodes >= w.Need.MinNodes
-			})
-		})
-		if len(tied) == before {
-			return tied
-		}
-	}
-}
-
-// without returns the members with their room that is not tied.
-func (k *knot) without(tied []launcher.Tie) *filch.Members {
-	all := make([]filch.Member, k.Members.Len())
-	for i := range all {
-		all[i] = *k.Members.At(int32(i))
-	}
-	return remain(all, launcher.Inside{}, tied)
-}
-
-// remain returns the rooms without the room of the ties with slots of the owner of: a
-// parent of steps, or the zero Inside for slots of the nodes.
-func remain(rooms []filch.Member, of launcher.Inside, tied []launcher.Tie) *filch.Members {
-	left := filch.NewMembers()
-	for _, m := range rooms {
-		left.Set(m)
-	}
-	for i := range tied {
-		if m := left.Find(tied[i].Node); m >= 0 && tied[i].Of == of {
-			p := left.At(m)
-			p.Total = p.Total.Minus(tied[i].Room)
-		}
-	}
-	return left
-}
-
-// youngest returns the runs to refuse until the oldest can start.
-func (k *knot) youngest(tied []launcher.Tie) (out []filch.JobID) {
-	slices.SortStableFunc(tied, func(a, b launcher.Tie) int {
-		v, w := lastWait(&a), lastWait(&b)
-		switch {
-		case v == nil && w == nil:
-			return 0
-		case v == nil || w != nil && v.Ticket.Older(w.Ticket):
-			return -1
-		case w == nil || w.Ticket.Older(v.Ticket):
-			return 1
-		}
-		return 0
-	})
-	i := slices.IndexFunc(tied, func(t launcher.Tie) bool { return lastWait(&t) != nil })
-	if i < 0 {
-		return nil
-	}
-	oldest := lastWait(&tied[i]).Job
-	for {
-		w := lastWait(&tied[len(tied)-1])
-		out = append(out, w.Job)
-		tied = k.tied(tied[:len(tied)-1])
-		if !slices.ContainsFunc(tied, func(t launcher.Tie) bool { return lastWait(&t) != nil && lastWait(&t).Job == oldest }) {
-			return out
-		}
-	}
-}
-
-// last returns the youngest run without slots that the holder waits for.
-func lastWait(t *launcher.Tie) (w *launcher.Wait) {
-	for i := range t.Waits {
-		if v := &t.Waits[i]; !v.Runs && (w == nil || w.Ticket.Older(v.Ticket)) {
-			w = v
-		}
-	}
-	return w
 }
 
 // TiedTasks counts the runs of this node that tasks of a job wait for: runs in the knot,
