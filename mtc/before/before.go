@@ -44,6 +44,9 @@ type dep struct {
 	never   string
 	absent  time.Duration // since when the record is missing; 0: not missing
 	event   time.Duration // when a start was seen; 0 not yet
+	// The answers about the job and its zones that tell of ends which no block has: the blocks
+	// are looked up once more, since they may have been read before the end of the job.
+	told []record.Answer
 }
 
 // Look is a question about one condition: lookups, or a merge, all to be answered together.
@@ -112,6 +115,9 @@ func (w *Wait) Answered(now time.Duration, l *Look, as []record.Answer) {
 	if d.answered(now, as); d.met {
 		w.counted++
 	}
+	if len(d.told) > 0 {
+		w.at = now
+	}
 }
 
 // Verdict reports whether the job may begin, or why the job never may. Wall is the time of
@@ -177,12 +183,14 @@ func (w *Wait) open() bool {
 
 // answered judges a job by its records.
 func (d *dep) answered(now time.Duration, as []record.Answer) {
-	j, err := record.DecodeJob(as[0].Value)
 	for i := range as {
 		if s := as[i].Status; s != record.AnswerDone && s != record.AnswerAbsent {
 			return // the store is away: the next look may tell
 		}
 	}
+	again := len(d.told) > 0
+	as, d.told = append(d.told, as...), nil
+	j, err := record.DecodeJob(as[0].Value)
 	switch {
 	case d.met || d.never != "":
 		return
@@ -191,8 +199,10 @@ func (d *dep) answered(now time.Duration, as []record.Answer) {
 		return
 	}
 	d.absent = 0
-	end, ended, started := d.state(j, as[1:])
+	end, ended, started, bare := d.state(j, as[1:])
 	switch {
+	case bare && !again && !mutantTorn:
+		d.told = as[:len(as)-d.blocks()]
 	case d.when == record.WhenStarted:
 		if started {
 			d.event = max(now, 1)

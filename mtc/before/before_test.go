@@ -258,6 +258,45 @@ func TestWaitsForStartsOfTasks(t *testing.T) {
 	}
 }
 
+// A block may be read before a task ends, and the job after the end: the task is not lost. A
+// task of a zone that is void by then may have ended, too.
+func TestWaitsForTasksThatEndDuringALook(t *testing.T) {
+	for name, x := range map[string]struct {
+		ends  filch.State // of the task, as the next look finds
+		void  filch.State // of the zone
+		job   record.Tally
+		never string
+	}{
+		"well":      {ends: filch.OK, job: record.Tally{OK: 1, Failed: 1}},
+		"badly":     {ends: filch.Failed, job: record.Tally{OK: 1, Failed: 1}, never: "task 1.1 ended with the state failed"},
+		"dropped":   {job: record.Tally{OK: 1, Failed: 1}, never: "task 1.1 ended with the state lost"},
+		"cancelled": {ends: filch.OK, void: filch.Cancelled},
+		"void":      {void: filch.Cancelled, never: "task 1.1 ended with the state cancelled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, record.Conditions{After: after(1), Parts: []record.Part{{Tasks: record.Pick{From: 1, Count: 1}, Name: "1.1"}}})
+			r.jobs[1] = &record.Job{Total: 2, Closed: true, Zones: []record.ZoneTally{{Tally: x.job}}}
+			if x.void != 0 {
+				r.zones[record.KeyZone(1, 0)] = &record.Zone{Spans: []record.Span{{Hi: 2, Front: 2, Owner: record.Owner{Node: "n1"}, Void: x.void}}}
+			}
+			looks := r.w.Looks(r.now)
+			r.w.Answered(r.now, &looks[0], r.answers(&looks[0]))
+			if met, never := r.w.Verdict(0); met || never != "" {
+				t.Fatalf("got met %t, never %q from a block that may be old", met, never)
+			}
+			if x.ends != 0 {
+				b := &record.Block{}
+				*b.At(1) = record.Task{State: x.ends, Attempt: 1, By: record.Owner{Node: "n1"}}
+				r.block[record.KeyBlock(1, 0)] = b
+			}
+			if next := r.w.Next(r.now, 0); next > r.now {
+				t.Errorf("the next look is %v later, want at once", next-r.now)
+			}
+			r.want(x.never == "", x.never)
+		})
+	}
+}
+
 // A job waits for the job before it in the chain of its name, whose record may be gone.
 func TestWaitsForItsTurn(t *testing.T) {
 	first := newRig(t, record.Conditions{Alone: true})

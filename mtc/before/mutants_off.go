@@ -7,4 +7,5 @@ const (
 	mutantIgnored = false
 	mutantTwice   = false
 	mutantEarly   = false
+	mutantTorn    = false
 )

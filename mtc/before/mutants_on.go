@@ -8,6 +8,7 @@ var (
 	mutantIgnored bool // a job begins before its conditions are met
 	mutantTwice   bool // a condition that was met counts again with each look
 	mutantEarly   bool // the first end in a block counts as the ends of all of its tasks
+	mutantTorn    bool // a block that was read before the end of its job counts
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -17,6 +18,7 @@ func Plant(name string) bool {
 		"before-ignored": &mutantIgnored,
 		"before-twice":   &mutantTwice,
 		"each-early":     &mutantEarly,
+		"before-torn":    &mutantTorn,
 	} {
 		*p = n == name
 		known = known || *p

@@ -17,5 +17,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"before-ignored", "TestWaitsForEnds"},
 		{"before-twice", "TestWaitsForAll"},
 		{"each-early", "TestEachWaitsForItsOwn"},
+		{"before-torn", "TestWaitsForTasksThatEndDuringALook"},
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// lookups are the records with the state of a job, the job's own first.
+// lookups are the records with the state of a job, the job's own first, and blocks last. After
+// answers that tell of ends which no block has, lookups are the blocks alone: a block that is
+// read now has each end that the job counted then.
 func (d *dep) lookups() []record.Proposal {
 	list := []record.Proposal{{Op: record.OpLookup, Key: record.KeyJob(d.job), Kind: record.RecordBefore}}
 	zone := func(n int32) {
@@ -28,25 +30,32 @@ func (d *dep) lookups() []record.Proposal {
 		zone(0)
 		block(0)
 	}
-	return list
+	return list[len(d.told):]
+}
+
+// blocks is the number of blocks with the tasks.
+func (d *dep) blocks() int {
+	p := d.part.Tasks
+	return int((p.From+p.Count-1)/record.BlockSize-p.From/record.BlockSize) + 1
 }
 
 // state reads the records of [dep.lookups]. Ended reports the end of the job, or of all of
 // the tasks; end is this end, before then the first bad end of a task, or 0. Started reports
-// the start, or any end, of the job or of all of the tasks.
-func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, started bool) {
+// the start, or any end, of the job or of all of the tasks. Bare: a bad end is in no block,
+// and only the job or a zone tells of the end.
+func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, started, bare bool) {
 	p := d.part.Tasks
 	if p.Count == 0 {
 		switch t := j.Tally(); {
 		case !j.Finished():
 		case j.Total == 1 && t.Killed == 1:
-			return filch.Killed, true, true // as the only rank or task ended
+			return filch.Killed, true, true, false // as the only rank or task ended
 		case j.Total == 1 && t.Lost == 1:
-			return filch.Lost, true, true
+			return filch.Lost, true, true, false
 		default:
-			return j.State(), true, true
+			return j.State(), true, true, false
 		}
-		return 0, false, d.when == record.WhenStarted && (j.State() == filch.Running || begun(as))
+		return 0, false, d.when == record.WhenStarted && (j.State() == filch.Running || begun(as)), false
 	}
 	zones, blocks := map[int32]*record.Zone{}, map[int32]*record.Block{}
 	first, last := p.From, p.From+p.Count-1
@@ -59,9 +68,12 @@ func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, 
 	end, ended, started = filch.OK, true, true
 	for i := first; i <= last; i++ {
 		b := blocks[i/record.BlockSize]
-		switch s := taskEnd(j, zones[i/record.ZoneSize], b, i); {
+		t := b.Find(uint8(i % record.BlockSize))
+		s := taskEnd(j, zones[i/record.ZoneSize], b, i)
+		bare = bare || s != 0 && s != filch.OK && (t == nil || !t.State.Final())
+		switch {
 		case s == 0:
-			ended, started = false, started && tried(b.Find(uint8(i%record.BlockSize)))
+			ended, started = false, started && tried(t)
 		case s != filch.OK && end == filch.OK:
 			end = s
 		}
@@ -69,7 +81,7 @@ func (d *dep) state(j *record.Job, as []record.Answer) (end filch.State, ended, 
 	if end == filch.OK && !ended {
 		end = 0
 	}
-	return end, ended, started
+	return end, ended, started, bare
 }
 
 // tried reports whether a start of a task was committed, now or in an earlier attempt.
