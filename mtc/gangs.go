@@ -74,6 +74,7 @@ func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
 		if j.queue.Lift(o) > 0 {
 			c.active(j)
 			c.victim.fresh = true
+			c.orders.obey(j)
 		}
 	}
 	if lose {

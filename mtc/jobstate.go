@@ -107,13 +107,11 @@ func (c *Core) void(j *job, s filch.State) {
 			c.exec.stop(j, func(*run) bool { return true })
 		}
 	}
-	q := &j.queue
-	for _, s := range q.Ranges {
+	for _, s := range j.queue.Ranges {
 		c.voidRange(j, s, j.void)
 	}
-	singles := q.Singles()
-	q.Drop()
-	for _, it := range singles {
+	j.queue.Ranges = nil
+	for _, it := range j.queue.Singles() {
 		c.record(j, it, record.Task{State: j.void})
 	}
 	c.idle(j)

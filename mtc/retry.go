@@ -98,6 +98,9 @@ func (e *execution) wake(all bool) (next time.Duration) {
 			e.cool(j, it)
 			e.core.victim.fresh = true
 		}
+		if len(list) > 0 {
+			defer e.core.orders.obey(j)
+		}
 	}
 	return next
 }

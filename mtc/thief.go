@@ -317,7 +317,6 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	if mv.left--; mv.left > 0 {
 		return
 	}
-
 	delete(t.moving, key)
 	t.past = append(t.past, key)
 	t.past = t.past[max(len(t.past)-pastMax, 0):]

@@ -146,24 +146,30 @@ func (q *Ready) Placed() []Item {
 	return append(bottom(&q.Dedicated, len(q.Dedicated)), bottom(&q.Shared, len(q.Shared))...)
 }
 
-// Singles takes all single tasks off the queue.
+// Singles takes all single tasks off the queue but the tasks that wait for ranks.
 func (q *Ready) Singles() []Item {
 	list := append(bottom(&q.Shared, len(q.Shared)), bottom(&q.Dedicated, len(q.Dedicated))...)
 	for _, k := range q.Cooling {
 		list = append(list, k.Item)
 	}
+	var rest []Delayed
 	for _, k := range q.Resting {
+		if k.Behind != (record.Owner{}) {
+			rest = append(rest, k)
+			continue
+		}
 		list = append(list, k.Item)
 	}
 	for _, k := range q.Late {
 		list = append(list, k.Item)
 	}
 	list = append(append(list, q.Unfit...), q.Lacking...)
-	q.Cooling, q.Resting, q.Late, q.Unfit, q.Lacking = nil, nil, nil, nil, nil
+	q.Cooling, q.Resting, q.Late, q.Unfit, q.Lacking = nil, rest, nil, nil, nil
 	return list
 }
 
-// Remove takes the single tasks off the queue whose index is to go.
+// Remove takes the single tasks off the queue whose index is to go, but the tasks that wait for
+// ranks.
 func (q *Ready) Remove(goes func(index int32) bool) (gone []Item) {
 	drop := func(it *Item) bool {
 		if !goes(it.Index) {
@@ -184,7 +190,7 @@ func (q *Ready) Remove(goes func(index int32) bool) (gone []Item) {
 		}
 	}
 	q.Cooling = slices.DeleteFunc(q.Cooling, func(k Delayed) bool { return drop(&k.Item) })
-	q.Resting = slices.DeleteFunc(q.Resting, func(k Delayed) bool { return drop(&k.Item) })
+	q.Resting = slices.DeleteFunc(q.Resting, func(k Delayed) bool { return k.Behind == (record.Owner{}) && drop(&k.Item) })
 	q.Late = slices.DeleteFunc(q.Late, func(l Late) bool { return drop(&l.Item) })
 	q.Unfit = slices.DeleteFunc(q.Unfit, func(it Item) bool { return drop(&it) })
 	q.Lacking = slices.DeleteFunc(q.Lacking, func(it Item) bool { return drop(&it) })
