@@ -2,5 +2,8 @@
 
 package launcher
 
-// The planted fault, off; see mutants_on.go.
-const mutantStaleOutbox = false
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantStaleOutbox = false
+	mutantSameTry     = false
+)

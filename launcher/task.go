@@ -261,6 +261,17 @@ type TaskLaunch struct {
 	GPUs       []string
 }
 
+// Try is the number of the start as the programs of the task see the number. Of a gang, starts
+// count that are in no record and may have happened: ranks leave more behind than one process,
+// and tell by the number that the gang may have begun before. Most tasks of one process that a
+// dead node may have started were not.
+func (l *TaskLaunch) Try() filch.Attempt {
+	if l.Start.Gang().Ranks > 0 && !mutantSameTry {
+		return filch.Attempt(l.Start.Nth)
+	}
+	return l.Start.Attempt
+}
+
 // TaskItem is the payload of a task with more than a line: the task's own fields, in
 // place of the order's.
 type TaskItem struct {

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -253,5 +254,28 @@ func TestAOnceGangThatOnlyGatheredGoesOn(t *testing.T) {
 	w.declare(owner, filch.Up)
 	if b := w.tally(id, 90*sec); b.OK != 1 {
 		t.Errorf("the gang ended as %+v, want ok", b)
+	}
+}
+
+// Each start of a gang has a number of its own, which grows: also where the owner dies whose
+// starts are in no record.
+func TestAGangHasTheNextAttemptAfterALoss(t *testing.T) {
+	for _, dead := range []string{"owner", "other"} {
+		t.Run(dead, func(t *testing.T) {
+			w := newNet(t, 4, 4)
+			w.behave = func(k *keeper) { k.at = 60 * sec }
+			_, owner, with := w.gangOfTwo(false)
+			if got := w.chores.tries; !slices.Equal(got, []filch.Attempt{1}) {
+				t.Fatalf("got the attempts %v, want the first", got)
+			}
+			if dead == "other" {
+				owner = with
+			}
+			w.diesSlowly(owner)
+			w.until("the gang to begin again", 20*sec, func() bool { return len(w.chores.tries) > 1 })
+			if got := w.chores.tries; !slices.Equal(got, []filch.Attempt{1, 2}) {
+				t.Errorf("got the attempts %v, want 1 and 2", got)
+			}
+		})
 	}
 }

@@ -19,6 +19,7 @@ func (h *host) gangs(o *launcher.Outbox) {
 		if g.Ranks == 0 {
 			continue
 		}
+		w.chores.tries = append(w.chores.tries, l.Try())
 		r := launcher.Request{
 			Name: "gang", Shape: launcher.Shape{Ranks: g.Ranks, MinNodes: g.Nodes, Spare: g.Spare, PerRank: l.Start.Spec.Each},
 			Policy: launcher.Policy{KillOnBad: true, KillWait: sec},

@@ -24,6 +24,7 @@ type chores struct {
 	begun    map[filch.NodeName]int
 	drainBad int
 	peak     int
+	tries    []filch.Attempt // of the gangs, as their programs see them
 }
 
 // do starts and stops tasks as a daemon would.

@@ -60,7 +60,7 @@ type made struct {
 // is an attempt with files.
 func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (made, error) {
 	s := launcher.TaskStart{
-		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Start.Attempt, Nth: l.Start.Nth,
+		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Try(), Nth: l.Start.Nth,
 		CPUs: topology.CPUs(l.Processors), GPUs: l.GPUs, Memory: l.Start.Room().MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if err := rs.decode(l); err != nil {

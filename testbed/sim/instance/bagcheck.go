@@ -7,7 +7,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -27,7 +26,8 @@ func (b *bag) most() int {
 }
 
 // began checks the start of a task against all others of it.
-func (w *World) began(b *bag, s *mtc.Start, h *host) {
+func (w *World) began(b *bag, l *launcher.TaskLaunch, h *host) {
+	s := &l.Start
 	b.grow(s.Index + 1)
 	b.starts[s.Index]++
 	b.running++
@@ -37,9 +37,13 @@ func (w *World) began(b *bag, s *mtc.Start, h *host) {
 	if n, most := int(b.starts[s.Index]), b.most()+int(b.recalls[s.Index]); n > most && !lapsed {
 		w.Fail("too-many-starts", "task %d.%d was started %d times, at most %d are allowed", s.Job, s.Index, n, most)
 	}
-	if bit := uint64(1) << min(s.Nth, 63); s.Nth < 63 {
+	nth := s.Nth
+	if b.gangs() {
+		nth = int32(l.Try())
+	}
+	if bit := uint64(1) << min(nth, 63); nth < 63 {
 		if b.nths[s.Index]&bit != 0 && !lapsed {
-			w.Fail("start-twice", "start %d of task %d.%d happened twice", s.Nth, s.Job, s.Index)
+			w.Fail("start-twice", "start %d of task %d.%d happened twice", nth, s.Job, s.Index)
 		}
 		b.nths[s.Index] |= bit
 	}

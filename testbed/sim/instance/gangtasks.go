@@ -246,7 +246,7 @@ func (w *World) execGang(g *gangTask) {
 		return
 	}
 	g.began = true
-	w.began(g.bag, &g.launch.Start, g.host)
+	w.began(g.bag, &g.launch, g.host)
 	w.At(w.Now()+halfBound, func() { w.checkGangWhole(g) })
 	if g.over { // its owner is gone
 		g.bag.running--

@@ -42,7 +42,7 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	}
 	h.tasks[l.Serial] = p
 	w.takeCores(p)
-	w.began(b, &l.Start, h)
+	w.began(b, &l, h)
 	w.checkFill(p)
 	length := b.length(w.taskRng)
 	w.beginTaskSteps(p, length)
