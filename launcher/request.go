@@ -29,6 +29,9 @@ type Request struct {
 	// Of a spawn (MPI_Comm_spawn), the run whose rank called: that run has ranks on the node of
 	// this client, and this run waits for slots under the ticket of that run; 0: no spawn.
 	Spawner filch.JobID
+	// Of a spawn, a number that the client chose: the client asks again with this number where
+	// the launcher died before it answered.
+	Call    uint64
 	Class   int32 // of the ticket
 	Detach  bool  // the job goes on without its client
 	Durable bool  // with Detach: acknowledged when its record is on disks

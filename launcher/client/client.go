@@ -48,6 +48,17 @@ func DialDir(dir place.Dir, build string) (*Client, error) {
 	return greet(sock, dir, build)
 }
 
+// Await is DialDir for a launcher that may be away: it is waited for as long as a [Run] looks
+// for its launcher.
+func Await(dir place.Dir, build string) (*Client, error) {
+	for end := time.Now().Add(RedialWait); ; time.Sleep(redialPause) {
+		c, err := DialDir(dir, build)
+		if err == nil || time.Now().After(end) {
+			return c, err
+		}
+	}
+}
+
 func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
 	c := &Client{Dir: dir, conn: wire.NewConn(sock), sock: sock, build: build}
 	hello, err := wire.EncodeHello(wire.Hello{Role: "client", Build: build, PID: int32(os.Getpid())})

@@ -271,3 +271,29 @@ func TestDialWithoutALauncher(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A client waits for a launcher that is away for a moment.
+func TestAwait(t *testing.T) {
+	f := newFake(t)
+	f.l.Close()
+	type answer struct {
+		c   *client.Client
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		c, err := client.Await(f.dir, "test")
+		answers <- answer{c, err}
+	}()
+	select {
+	case a := <-answers:
+		t.Fatalf("got %v, %v without a launcher", a.c, a.err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	f.listen()
+	a := <-answers
+	if a.err != nil {
+		t.Fatal(a.err)
+	}
+	a.c.Close()
+}

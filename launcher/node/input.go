@@ -32,6 +32,7 @@ func (n *Node) Settled(now time.Duration, out *launcher.Outbox) {
 		n.self.Ledger.Open(now)
 	}
 	n.Origin.OnKeepersSettled(t)
+	n.Origin.OnKeepersFound(t)
 	n.settle(t)
 }
 

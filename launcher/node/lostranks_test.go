@@ -8,9 +8,10 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 )
 
-// The scenes in which an old owner must not have its way. Each returns what it
-// saw that must not be.
+// The scenes in which an old owner must not have its way, and of a client that asks an
+// owner twice. Each returns what it saw that must not be.
 var lostScenes = map[string]func(t testing.TB) string{
+	"spawn-twice": spawnedTwice,
 	// Ranks of an origin that is cut off end before the job starts again.
 	"no-fence-off": func(t testing.TB) string {
 		w, wrong := newNet(t, 5, 4), ""

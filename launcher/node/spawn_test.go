@@ -104,3 +104,148 @@ func TestSpawnWithinAJobTakesFreeSlotsOnly(t *testing.T) {
 	w.ended(parent)
 	w.quiet()
 }
+
+// submitLate submits a request to a launcher that may answer later, and waits for the answer.
+func (w *net) submitLate(name filch.NodeName, client launcher.ClientID, r launcher.Request) (id filch.JobID) {
+	if id = w.submit(name, client, r); id != 0 {
+		return id
+	}
+	n := len(w.replies)
+	w.until("an answer", 10*sec, func() bool { return len(w.replies) > n })
+	return w.accepted[client]
+}
+
+// TestSpawnComesBeforeTheKeeperOfItsRun has a rank spawn ranks when the launcher was started
+// again, and has not found the keeper of the rank yet.
+func TestSpawnComesBeforeTheKeeperOfItsRun(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	w.crash("n1", false)
+	w.late = 2 * sec
+	w.restart("n1")
+	w.reattach("n1", 1, parent)
+	child := w.submitLate("n1", 2, spawn(parent, 2))
+	w.run(sec)
+	if i, ok := w.nodes["n1"].node.Job(w.Now(), child); !ok || i.State != "running" || !i.Spawned {
+		t.Fatalf("job %d is %+v, want spawned ranks that run: %s", child, i, strings.Join(w.replies, "\n"))
+	}
+	w.run(60 * sec)
+	w.ended(child)
+	w.ended(parent)
+	w.quiet()
+}
+
+// TestSpawnOfAClientThatIsGone forgets a spawn that waits for the keeper of its run.
+func TestSpawnOfAClientThatIsGone(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	w.crash("n1", false)
+	w.late = 2 * sec
+	w.restart("n1")
+	w.reattach("n1", 1, parent)
+	w.submit("n1", 2, spawn(parent, 2))
+	h := w.nodes["n1"]
+	h.input(func(out *launcher.Outbox) { h.node.ClientGone(w.Now(), 2, out) })
+	w.run(5 * sec)
+	if id := w.accepted[2]; id != 0 {
+		t.Errorf("job %d of a client that is gone", id)
+	}
+	w.run(60 * sec)
+	w.ended(parent)
+	w.quiet()
+}
+
+// TestSpawnIsAskedForTwice has the launcher die before it answers: the client asks again, and
+// receives the job of its first request.
+func TestSpawnIsAskedForTwice(t *testing.T) {
+	if wrong := spawnedTwice(t); wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+func spawnedTwice(t testing.TB) (wrong string) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	r := spawn(parent, 1)
+	r.Call = 77
+	first := w.submit("n1", 2, r)
+	w.run(sec)
+	w.crash("n1", false)
+	w.late = 100 * ms
+	w.restart("n1")
+	w.reattach("n1", 1, parent)
+	again := w.submitLate("n1", 3, r)
+	r.Call = 78
+	other := w.submitLate("n1", 4, r)
+	if first != again || other == again {
+		wrong = fmt.Sprintf("job %d, then job %d for the same call and job %d for another one", first, again, other)
+	}
+	w.run(60 * sec)
+	w.ended(parent)
+	w.ended(again)
+	w.ended(other)
+	return wrong
+}
+
+// TestSpawnThatNoKeeperGot has the launcher die after it recorded a spawned run, and before it
+// gave the run to a keeper: the client hears of no start.
+func TestSpawnThatNoKeeperGot(t *testing.T) {
+	w := newNet(t, 2, 4)
+	w.behave = func(k *keeper) { k.at = 40 * sec }
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	child := w.submit("n1", 2, spawn(parent, 2))
+	h := w.nodes["n1"]
+	for id, k := range h.keepers { // any order: at most one
+		if id.Job == child {
+			k.over = true
+			delete(h.keepers, id)
+		}
+	}
+	w.crash("n1", false)
+	w.events[child] = nil
+	w.late = 100 * ms
+	w.restart("n1")
+	w.reattach("n1", 1, parent)
+	w.reattach("n1", 2, child)
+	w.run(20 * sec)
+	for _, e := range w.events[child] {
+		if s, ok := e.(launcher.Started); ok {
+			t.Errorf("the client hears of a start: %+v", s)
+		}
+	}
+	if e := w.ended(child); e.Cause.Kind != launcher.CauseNodeLost {
+		t.Errorf("the spawned run ended as %+v, want that it was lost", e)
+	}
+	w.run(60 * sec)
+	w.quiet()
+}
+
+// TestSpawnWithoutANumberGivesUp fails a spawn within its limit while no job number can be had.
+func TestSpawnWithoutANumberGivesUp(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at = 20 * sec }
+	parent := w.submit("n1", 1, gang(2))
+	w.run(sec)
+	w.crash("n1", false)
+	w.faults.stores = func(_, _ filch.NodeName) bool { return true }
+	w.late = 100 * ms
+	w.restart("n1")
+	w.reattach("n1", 1, parent)
+	w.run(sec)
+	r := spawn(parent, 2)
+	r.Patient = 3 * sec
+	if id := w.submit("n1", 2, r); id != 0 {
+		t.Fatalf("job %d has a number without a store", id)
+	}
+	w.run(3100 * ms)
+	if text := strings.Join(w.replies, "\n"); !strings.Contains(text, "cannot start within 3s: no job number can be had") {
+		t.Errorf("got %s, want a refusal after 3 s", text)
+	}
+}

@@ -350,6 +350,56 @@ func TestVirtualSpawnLauncherReturns(t *testing.T) {
 	}
 }
 
+// TestVirtualSpawnWhileItsLauncherIsAway has a rank spawn ranks while the launcher of its node is
+// away: the client waits for this launcher, and asks no launcher of another node.
+func TestVirtualSpawnWhileItsLauncherIsAway(t *testing.T) {
+	v := upHere(t, "2", "2")
+	path := filepath.Join(v.dir, "away")
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	waits := `import os, runpy, sys, time
+open("up", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0])`
+	run := v.command("run", "-n", "1", "-w", "n1", "--mpi", "pmi1", "/usr/bin/python3", "-c", waits, rawSpawner(t), "one", "1")
+	run.Stdout, run.Stderr = out, out
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Process.Kill() })
+	await(t, "the rank", func() bool { _, err := os.Stat(filepath.Join(v.dir, "up")); return err == nil })
+	v.kill("n1")
+	if err := os.WriteFile(filepath.Join(v.dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the client of the spawn", func() bool { return v.spawnClients() > 0 })
+	if r := v.filch(20*time.Second, "", "up", "--instance", "virtual"); r.code != 0 {
+		t.Fatal(r)
+	}
+	err = run.Wait()
+	if text, _ := os.ReadFile(path); err != nil || !strings.Contains(string(text), "cmd=spawn_result rc=0") || strings.Contains(string(text), "refused") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// spawnClients counts the clients of spawned runs of this instance.
+func (v *virtual) spawnClients() (n int) {
+	lists, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range lists {
+		words, _ := os.ReadFile(name)
+		env, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "environ"))
+		if strings.HasPrefix(string(words), "filch\x00spawn\x00") && strings.Contains(string(env), "\x00HOME="+v.dir+"\x00") {
+			n++
+		}
+	}
+	return n
+}
+
 // TestVirtualSpawnMPI4py spawns from Python: once by hand, and as the pool of mpi4py does.
 func TestVirtualSpawnMPI4py(t *testing.T) {
 	v := upHere(t, "2", "2")

@@ -35,7 +35,7 @@ func (o *Origin) OnClientGone(t *local.Turn, client launcher.ClientID) {
 }
 
 func (o *Origin) onClientLost(t *local.Turn, j *job) {
-	if !j.req.Detach {
+	if !j.req.Detach && !(mutantSpawnStays && j.req.Spawner != 0) {
 		o.attempts.end(t, j, launcher.Cause{Kind: launcher.CauseClientGone, Rank: -1, Text: "the client is gone"}, launcher.SigTerm, j.req.Policy.KillWait)
 	}
 }

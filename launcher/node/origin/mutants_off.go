@@ -17,4 +17,8 @@ const (
 	mutantMuteJobs     = false
 	mutantEarlyFence   = false
 	mutantHalfGang     = false
+	mutantSpawnWaits   = false
+	mutantSpawnEarly   = false
+	mutantSpawnTwice   = false
+	mutantSpawnStays   = false
 )

@@ -23,6 +23,10 @@ var (
 	// A job starts again when its lost nodes are back, whatever runs there.
 	mutantEarlyFence bool
 	mutantHalfGang   bool // of a task that is a gang, only the ranks of the first node begin
+	mutantSpawnWaits bool // a spawn waits for its slots without a limit
+	mutantSpawnEarly bool // a spawn is judged before the keepers of the launcher before are found
+	mutantSpawnTwice bool // a client that lost its launcher has its ranks spawned again
+	mutantSpawnStays bool // spawned ranks go on without their client
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -42,6 +46,10 @@ func Plant(name string) bool {
 		"mute-jobs":     &mutantMuteJobs,
 		"early-fence":   &mutantEarlyFence,
 		"half-gang":     &mutantHalfGang,
+		"spawn-waits":   &mutantSpawnWaits,
+		"spawn-early":   &mutantSpawnEarly,
+		"spawn-twice":   &mutantSpawnTwice,
+		"spawn-stays":   &mutantSpawnStays,
 	} {
 		*p = n == name
 		known = known || *p

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -17,18 +18,20 @@ type unnumbered struct {
 	since  time.Duration
 }
 
-// maxUnnumbered bounds the requests waiting for an id.
+// maxUnnumbered bounds the requests waiting for an id, and those waiting for keepers.
 const maxUnnumbered = 4096
 
 // numbering holds the requests of clients until there is an id for each. No request waits
 // while an id is available.
 type numbering struct {
-	*local.Self
+	*joblist
 	records *records.Records
+	ranks   ownRanks
 	origin  accepter
 
 	waiting []unnumbered
-	say     time.Duration // when to tell the clients why they wait
+	early   []unnumbered  // of clients inside of runs whose keepers may still be found
+	say     time.Duration // when to tell the clients why they wait, or to refuse some
 }
 
 // unnumbered enqueues a request until there is an id for the request.
@@ -39,13 +42,31 @@ func (b *numbering) unnumbered(t *local.Turn, u unnumbered) {
 		return
 	}
 	b.waiting = append(b.waiting, u)
-	b.say = min(b.say, t.Now+SayAfter)
+	b.say = min(b.say, t.Now+SayAfter, u.givesUp())
 	b.records.FetchBlock(t)
 }
 
-// accepter makes a job of a numbered request.
+// givesUp is when a request that has no id is refused.
+func (u *unnumbered) givesUp() time.Duration {
+	if u.req.Patient > 0 && !u.req.Detach {
+		return u.since + u.req.Patient
+	}
+	return filch.Never
+}
+
+// accepter judges a request, and makes a job of the request.
 type accepter interface {
-	accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration)
+	submit(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration)
+}
+
+// OnKeepersFound submits the requests that came before the keepers of the launcher before
+// were found.
+func (b *numbering) OnKeepersFound(t *local.Turn) {
+	early := b.early
+	b.early = nil
+	for _, u := range early {
+		b.origin.submit(t, u.client, u.req, u.unixNS, u.since)
+	}
 }
 
 // OnIDs gives ids to the waiting requests.
@@ -53,7 +74,7 @@ func (b *numbering) OnIDs(t *local.Turn) {
 	for len(b.waiting) > 0 && b.records.HaveID() {
 		u := b.waiting[0]
 		b.waiting = b.waiting[1:]
-		b.origin.accept(t, u.client, u.req, u.unixNS, u.since)
+		b.origin.submit(t, u.client, u.req, u.unixNS, u.since)
 	}
 	if len(b.waiting) == 0 {
 		b.waiting, b.say = nil, filch.Never
@@ -61,26 +82,67 @@ func (b *numbering) OnIDs(t *local.Turn) {
 	b.records.FetchBlock(t)
 }
 
-// TickNumbering tells the waiting clients why they wait.
+// TickNumbering tells the waiting clients why they wait, and refuses those that wait no longer.
 func (b *numbering) TickNumbering(t *local.Turn) {
 	if b.say > t.Now {
 		return
 	}
 	b.say = t.Now + SayEvery
+	why := "no job number can be had: " + b.records.StoreTrouble()
+	b.waiting = slices.DeleteFunc(b.waiting, func(u unnumbered) bool {
+		if at := u.givesUp(); at > t.Now {
+			b.say = min(b.say, at)
+			return false
+		}
+		err := filch.Errorf(filch.Timeout, "cannot start within %s: %s", filch.ShortTime(u.req.Patient), why)
+		t.Reply(u.client, launcher.Refused{Err: *err, Code: filch.ExitOurs})
+		return true
+	})
 	for _, u := range b.waiting {
 		if t.Now-u.since >= SayAfter {
-			t.Reply(u.client, launcher.StillWaiting{Text: "no job number can be had: " + b.records.StoreTrouble()})
+			t.Reply(u.client, launcher.StillWaiting{Text: why})
 		}
 	}
 }
 
 // ForgetUnnumbered drops the requests of a client that is gone.
 func (b *numbering) ForgetUnnumbered(client launcher.ClientID) {
-	left := b.waiting[:0]
-	for _, u := range b.waiting {
-		if u.client != client {
-			left = append(left, u)
+	for _, list := range []*[]unnumbered{&b.waiting, &b.early} {
+		*list = slices.DeleteFunc(*list, func(u unnumbered) bool { return u.client == client })
+	}
+}
+
+// onEarly keeps a request until the keepers are found.
+func (b *numbering) onEarly(t *local.Turn, u unnumbered) {
+	if len(b.early) >= maxUnnumbered {
+		err := filch.Errorf(filch.Busy, "%d requests wait for the keepers of %s already", len(b.early), b.Cfg.Name)
+		t.Reply(u.client, launcher.Refused{Err: *err, Code: filch.ExitOurs})
+		return
+	}
+	b.early = append(b.early, u)
+}
+
+// comesEarly reports whether a request is of a client inside of a run whose keeper this
+// launcher, which was started again, may still find here.
+func (b *numbering) comesEarly(r *launcher.Request) bool {
+	switch {
+	case b.Opens == filch.Never || r.Task != 0 || mutantSpawnEarly:
+		return false
+	case r.Spawner != 0:
+		return b.ranks.LaunchIn(r.Spawner) == nil
+	}
+	return r.Parent != 0 && b.ranks.LaunchIn(r.Parent) == nil && b.jobs[r.Parent] == nil
+}
+
+// called is the job of an earlier request for the same call of a rank; 0: none.
+func (b *numbering) called(r *launcher.Request) filch.JobID {
+	if r.Spawner == 0 || r.Call == 0 || mutantSpawnTwice {
+		return 0
+	}
+	for id, j := range b.jobs { // any order: at most one
+		if j.req.Spawner == r.Spawner && j.req.Call == r.Call {
+			return id
 		}
 	}
-	b.waiting = left
+	return 0
 }

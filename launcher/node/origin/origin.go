@@ -75,7 +75,7 @@ func New(s *local.Self, m *records.Records, h ownRanks, w ownTasks, gangs gangTa
 	o.parents = &parents{joblist: jobs, tasks: w, hosts: make(map[uint64]*job)}
 	o.gatherqueue = &gatherqueue{joblist: jobs, origin: o, recorder: m, walltime: o.walltime}
 	o.lostranks = &lostranks{joblist: jobs, origin: o, ranks: h, line: o.gatherqueue}
-	o.numbering = &numbering{Self: s, records: m, origin: o, say: filch.Never}
+	o.numbering = &numbering{joblist: jobs, records: m, ranks: h, origin: o, say: filch.Never}
 	o.attempts = &attempts{
 		joblist: jobs, origin: o, records: m, ranks: h, line: o.gatherqueue, lost: o.lostranks, parents: o.parents, tasks: gangs, renewAt: filch.Never,
 	}

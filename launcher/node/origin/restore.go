@@ -187,7 +187,9 @@ func (o *Origin) rejoin(t *local.Turn, j *job, rec *launcher.JobRecord, done []*
 		o.attempts.openGate(t, j)
 		r.unsure = rec.Shared.Unsure && len(r.participants) > 1
 		j.waited = began
-		r.told = true
+		// The client of a spawn hears of the start when the ranks are found: the launcher before
+		// may have died before it gave the start to a keeper.
+		r.told = j.req.Spawner == 0
 		j.state = filch.Running
 		if rec.Began > 0 {
 			r.at.began, r.at.resumed = min(t.Now, time.Duration(rec.Began-o.Cfg.Tasks.WallNS)), true

@@ -15,8 +15,21 @@ import (
 
 // Submit handles a request of a local client. unixNS is the time of day, used only to
 // order waiting jobs. The client receives Accepted or Refused at once.
+//
+// The client of a spawn whose launcher died before it answered asks again, and receives the
+// job of its first request if there is one.
 func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.Request, unixNS int64, out *launcher.Outbox) {
+	if id := o.numbering.called(&r); id != 0 && o.Reattach(now, client, id, out) == nil {
+		return
+	}
 	t := o.Turn(now, out)
+	o.submit(t, client, r, unixNS, now)
+	t.End()
+}
+
+// submit makes a job of a valid request. A detached job is acknowledged, and begins, after the
+// store keeps its record.
+func (o *Origin) submit(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
 	need, err := NeedOf(r)
 	if err == nil && r.Parent == 0 {
 		even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.Members); return ranks >= int64(need.Ranks) })
@@ -26,6 +39,10 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 	}
 	if err == nil {
 		err = o.walltime.fitWalltime(t, &r, &need)
+	}
+	if err == nil && o.numbering.comesEarly(&r) {
+		o.numbering.onEarly(t, unnumbered{client: client, req: r, unixNS: unixNS, since: since})
+		return
 	}
 	if err == nil && r.Spawner != 0 && o.ranks.LaunchIn(r.Spawner) == nil {
 		err = filch.Errorf(filch.NotFound, "cannot spawn ranks for job %d: the job has no ranks on %s", r.Spawner, o.Cfg.Name)
@@ -41,7 +58,7 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 		if err.Kind == filch.Invalid {
 			code = filch.ExitUsage
 		}
-		out.Replies = append(out.Replies, launcher.Reply{Client: client, Event: launcher.Refused{Err: *err, Code: code}})
+		t.Reply(client, launcher.Refused{Err: *err, Code: code})
 		return
 	}
 	if r.Copy != nil {
@@ -50,24 +67,16 @@ func (o *Origin) Submit(now time.Duration, client launcher.ClientID, r launcher.
 		r.Copy = &at
 	}
 	if !o.records.HaveID() {
-		o.numbering.unnumbered(t, unnumbered{client: client, req: r, unixNS: unixNS, since: now})
-	} else {
-		o.accept(t, client, r, unixNS, now)
+		o.numbering.unnumbered(t, unnumbered{client: client, req: r, unixNS: unixNS, since: since})
+		return
 	}
-	t.End()
-}
-
-// accept makes a job of a valid request. A detached job is acknowledged, and begins,
-// after the store keeps its record.
-func (o *Origin) accept(t *local.Turn, client launcher.ClientID, r launcher.Request, unixNS int64, since time.Duration) {
-	need, _ := NeedOf(r)
 	j := o.newJob(since, o.records.NextID(), r, need, unixNS)
 	if l := o.ranks.LaunchIn(r.Spawner); l != nil && r.Spawner != 0 {
 		j.ticket.Class, j.ticket.UnixNS = l.Ticket.Class, l.Ticket.UnixNS
 	}
 	j.seen = audience{client: client, here: true}
 	o.endings.clients[client] = append(o.endings.clients[client], j.id)
-	if r.Patient > 0 {
+	if r.Patient > 0 && !(mutantSpawnWaits && r.Spawner != 0) {
 		j.clock.patient = since + r.Patient
 	}
 	if r.Detach {
