@@ -37,6 +37,7 @@ type Launch struct {
 	Task     uint64 // of Parent, if the job is a step of this task; 0 none
 	Step     int32  // the number of the step in Parent, from 0
 	Size     int32
+	Universe int32 // the most ranks of this kind on the nodes that the job may use: MPI_UNIVERSE_SIZE
 	Nodes    []NodeRanks
 	Base     filch.Room // the room held by the ranks of a node together
 	Each     filch.Room // and by each rank

@@ -249,3 +249,34 @@ func TestSpawnWithoutANumberGivesUp(t *testing.T) {
 		t.Errorf("got %s, want a refusal after 3 s", text)
 	}
 }
+
+// TestUniverse counts the ranks that the nodes of a job could hold.
+func TestUniverse(t *testing.T) {
+	w := newNet(t, 2, 4)
+	universe := map[filch.JobID]int32{}
+	w.behave = func(k *keeper) {
+		k.at = 5 * sec
+		universe[k.start.Launch.Ident.Job] = k.start.Launch.Universe
+	}
+	fat, one := gang(1), gang(1)
+	fat.Shape.PerRank.Slots, one.Shape.Only = 2, []filch.NodeName{"n2"}
+	parent := w.submit("n1", 1, gang(3))
+	w.run(sec)
+	for what, x := range map[string]struct {
+		id   filch.JobID
+		want int32
+	}{
+		"a run":         {parent, 8},
+		"fat ranks":     {w.submit("n2", 2, fat), 4},
+		"one node":      {w.submit("n2", 3, one), 4},
+		"a step":        {w.submit("n1", 4, step(parent, 1)), 3},
+		"a spawned run": {w.submit("n1", 5, spawn(parent, 1)), 8},
+	} {
+		w.run(100 * ms)
+		if got := universe[x.id]; got != x.want {
+			t.Errorf("%s has a universe of %d ranks, want %d", what, got, x.want)
+		}
+	}
+	w.run(20 * sec)
+	w.quiet()
+}

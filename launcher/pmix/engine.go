@@ -19,6 +19,7 @@ type Config struct {
 	Node      int32  // this node's place in the job
 	Nodes     []Node
 	Size      int32
+	Universe  int32 // MPI_UNIVERSE_SIZE
 	Apps      int32 // programs of the job
 	Family    Family
 }

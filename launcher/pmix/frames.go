@@ -12,7 +12,7 @@ import (
 // bridged.
 type kind uint8
 
-const protocol = 2
+const protocol = 3
 
 // To the helper.
 const (

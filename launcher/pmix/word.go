@@ -82,7 +82,7 @@ const (
 
 // appendLayout describes the job of c; readLayout is the inverse.
 func appendLayout(b builder, c *Config) builder {
-	b = b.text(c.Namespace).u32(uint32(c.Size)).u32(uint32(max(c.Apps, 1))).u32(uint32(len(c.Nodes)))
+	b = b.text(c.Namespace).u32(uint32(c.Size)).u32(uint32(max(c.Universe, c.Size))).u32(uint32(max(c.Apps, 1))).u32(uint32(len(c.Nodes)))
 	for _, n := range c.Nodes {
 		b = b.text(n.Name).u32(uint32(len(n.Ranks)))
 		for i, r := range n.Ranks {
@@ -107,7 +107,7 @@ type layout struct {
 func readLayout(body []byte) (l layout, ok bool) {
 	r := &reader{b: body, ok: true}
 	l.space, l.body = r.text(), body
-	size, _, nodes := r.u32(), r.u32(), r.u32()
+	size, _, _, nodes := r.u32(), r.u32(), r.u32(), r.u32()
 	if !r.ok || l.space == "" || size > maxProcs || uint64(nodes) > uint64(len(r.b)) {
 		return l, false
 	}

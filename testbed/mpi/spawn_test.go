@@ -269,6 +269,42 @@ func TestVirtualSpawnOpenMPI(t *testing.T) {
 	}
 }
 
+// TestVirtualUniverse has MPI_UNIVERSE_SIZE count the ranks that the nodes of a job could hold,
+// or the slots of the job around, as mpirun counts the slots of its allocation.
+func TestVirtualUniverse(t *testing.T) {
+	v := upHere(t, "2", "4")
+	program := openProgram(t, "spawn")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	mpirun := exec.CommandContext(ctx, "mpirun.openmpi", "-n", "1", "--host", "localhost:8", program, "universe")
+	mpirun.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	if text, err := mpirun.Output(); err != nil || string(text) != "universe 8\n" {
+		t.Errorf("mpirun with 8 slots: %v, %q", err, text)
+	}
+	raw := `import os, socket
+s = socket.socket(fileno=int(os.environ["PMI_FD"]))
+f = s.makefile("rb")
+for ask in "init pmi_version=1 pmi_subversion=1", "get_universe_size", "finalize":
+    s.sendall(("cmd=" + ask + "\n").encode())
+    answer = f.readline().decode().strip()
+    if "size=" in answer:
+        print("universe", answer.split("=")[-1])`
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"all":      {[]string{"-n", "1", program, "universe"}, "universe 8\n"},
+		"fat":      {[]string{"-n", "2", "-c", "2", program, "universe"}, "universe 4\n"},
+		"one-node": {[]string{"-n", "1", "-w", "n1", program, "universe"}, "universe 4\n"},
+		"step":     {[]string{"-n", "1", "-c", "3", "--mpi", "none", v.bin, "run", "-n", "1", program, "universe"}, "universe 3\n"},
+		"pmi1":     {[]string{"-n", "1", "--mpi", "pmi1", "/usr/bin/python3", "-c", raw}, "universe 8\n"},
+	} {
+		if r := v.filch(time.Minute, "", append([]string{"run"}, c.args...)...); r.code != 0 || r.stdout != c.want {
+			t.Errorf("%s: %v, want %q", name, r, c.want)
+		}
+	}
+}
+
 // TestVirtualSpawnOpenMPIEnds ends the job when spawned ranks end badly, at any moment: the
 // ranks that spawned them wait in MPI_Comm_spawn or later.
 func TestVirtualSpawnOpenMPIEnds(t *testing.T) {

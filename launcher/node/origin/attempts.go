@@ -243,7 +243,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 	r.at = runClock{prepare: filch.Never, limit: filch.Never, warn: filch.Never, first: filch.Never, again: filch.Never}
 	r.launch = launcher.Launch{
 		Ident: filch.Ident{Instance: a.Cfg.Instance, Job: j.id, Attempt: j.attempt},
-		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Nodes: nodes,
+		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Universe: a.universe(j), Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Keep: j.req.Shape.Spare > 0, Order: j.req.Order,
 		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Life: j.life(a.Cfg.Incarnation), Staged: j.req.Staged, Ticket: j.ticket,

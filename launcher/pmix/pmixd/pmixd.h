@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <pmix_server.h>
 
-enum { PROTOCOL = 2, FRAME_MAX = (64 << 20) + (64 << 10), HEADER = 4 };
+enum { PROTOCOL = 3, FRAME_MAX = (64 << 20) + (64 << 10), HEADER = 4 };
 
 /* From the keeper. */
 enum { IN_SETUP = 1, IN_FENCE_DONE, IN_MODEX_ASK, IN_MODEX_DONE, IN_QUIT, IN_DONE, IN_SPAWNED, IN_KNOW };

@@ -178,7 +178,7 @@ struct shape {
 	char *nspace, *server, *dir, *host;
 	char *parent; /* of a spawned job: the namespace of the process that called */
 	uint32_t parent_rank;
-	uint32_t me, size, apps, nodes; /* me is NOWHERE for another job */
+	uint32_t me, size, universe, apps, nodes; /* me is NOWHERE for another job */
 	struct text names, ranks, peers; /* of all nodes; of all; of this one */
 	uint32_t *local, nlocal;         /* ranks of this node */
 	struct infos procs;              /* one for each rank of the job */
@@ -216,6 +216,7 @@ static int read_layout(struct reader *r, struct shape *j)
 {
 	j->nspace = read_text(r);
 	j->size = read_u32(r);
+	j->universe = read_u32(r);
 	j->apps = read_u32(r);
 	j->nodes = read_u32(r);
 	if (!r->ok || j->nodes > NODES_MAX || j->size > RANKS_MAX || strlen(j->nspace) > PMIX_MAX_NSLEN)
@@ -270,7 +271,7 @@ static void describe(struct shape *j)
 	expect(lib.generate_regex(j->names.s, &nodes), "PMIx_generate_regex");
 	expect(lib.generate_ppn(j->ranks.s, &ranks), "PMIx_generate_ppn");
 	struct infos s = {0};
-	add_u32(&s, PMIX_UNIV_SIZE, j->size);
+	add_u32(&s, PMIX_UNIV_SIZE, j->universe);
 	add_u32(&s, PMIX_MAX_PROCS, j->size); /* Open MPI 4 does not start without */
 	add_u32(&s, PMIX_JOB_SIZE, j->size);
 	add_u32(&s, PMIX_JOB_NUM_APPS, j->apps);

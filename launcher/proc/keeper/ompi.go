@@ -28,7 +28,7 @@ func (j *job) pmixConfig(dir string) pmix.Config {
 		}
 	}
 	c := pmix.Config{
-		Namespace: pmixNamespace(l.Ident), Dir: dir, Node: j.order.Index, Size: l.Size, Apps: int32(len(j.what.Programs)),
+		Namespace: pmixNamespace(l.Ident), Dir: dir, Node: j.order.Index, Size: l.Size, Universe: max(l.Universe, l.Size), Apps: int32(len(j.what.Programs)),
 		Nodes: make([]pmix.Node, len(l.Nodes)), Family: pmix.Family{Self: l.Ident, Top: l.Ident, Hub: l.Nodes[0].Node},
 	}
 	if s := j.what.Spawn; s != nil {

@@ -80,7 +80,7 @@ func (j *job) pmiConfig() pmi.Config {
 		local[i], appnum[i] = r.id, int32(r.program)
 	}
 	return pmi.Config{
-		Kvsname: l.Ident.String(), Size: l.Size, Local: local, Appnum: appnum,
+		Kvsname: l.Ident.String(), Size: l.Size, Universe: l.Universe, Local: local, Appnum: appnum,
 		Mapping: mapping(l), Early: pmi.EarlyDefault,
 		Node: j.order.Index, Nodes: int32(len(l.Nodes)), Lowest: lowest(l), Preput: preput(j.what.Spawn),
 	}

@@ -7,6 +7,7 @@
  * abort CODE            the new rank calls MPI_Abort
  * hold                  the new ranks, and then all, wait for ever
  * names                 publish, look up, connect, accept, unpublish within one job
+ * universe              prints MPI_UNIVERSE_SIZE, and spawns nothing
  * nothing               a program that is not there */
 #include <mpi.h>
 #include <stdio.h>
@@ -166,6 +167,11 @@ int main(int argc, char **argv)
             talk(other, 0);
             MPI_Comm_disconnect(&other);
         }
+    } else if (strcmp(mode, "universe") == 0) {
+        int *most = NULL, flag;
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &most, &flag);
+        if (rank == 0)
+            printf("universe %d\n", flag ? *most : -1);
     } else if (strcmp(mode, "nothing") == 0) {
         start("/nonexistent/program", MPI_ARGV_NULL, 1, MPI_INFO_NULL, MPI_COMM_WORLD);
     } else {
