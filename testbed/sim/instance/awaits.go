@@ -36,7 +36,7 @@ func (w *World) drawAwaits(d *engine.Dice, share float64) {
 		j.awaits = func() {
 			c := &j.request.Before
 			for _, o := range w.jobs {
-				if o.id == 0 || o == j || o.parent != nil || o.task != nil || len(c.After) == count || (o.index+kinds)%3 == 0 {
+				if o.id == 0 || o == j || o.parent != nil || o.task != nil || o.spawner != nil || len(c.After) == count || (o.index+kinds)%3 == 0 {
 					continue
 				}
 				when := record.When((kinds >> (2 * len(c.After))) & 3)

@@ -66,8 +66,8 @@ func (h *host) boot() {
 		return
 	}
 	h.fullAgain()
-	for _, k := range slices.Clone(h.keepers) {
-		k.adopted()
+	if !w.lateKeepers {
+		h.findKeepers()
 	}
 	via, again := slices.Clone(h.contacts), len(h.contacts) > 0
 	seed := w.hosts[0].Name
@@ -79,16 +79,32 @@ func (h *host) boot() {
 	}
 	h.beginList(via, again)
 	life := h.Life()
-	w.At(w.Now()+w.childRng.Between(keeperWordMax, 100*time.Millisecond), func() {
+	settles := w.Now() + w.childRng.Between(keeperWordMax, 100*time.Millisecond)
+	if w.lateKeepers {
+		w.At((w.Now()+settles)/2, func() {
+			if h.Life() == life && h.node != nil {
+				h.findKeepers()
+			}
+		})
+	}
+	w.At(settles, func() {
 		if h.Life() == life && h.node != nil {
 			h.call(func(now time.Duration, out *launcher.Outbox) { h.node.Settled(now, out) })
 		}
 	})
+	h.spawnAgain()
 	for _, j := range w.jobs {
 		if j.host == h.Index && j.submittedAt >= 0 && !j.over() && !j.orphaned && j.id != 0 {
 			j.restarted = true
 			w.reattach(h, j)
 		}
+	}
+}
+
+// findKeepers finds the keepers that are left.
+func (h *host) findKeepers() {
+	for _, k := range slices.Clone(h.keepers) {
+		k.adopted()
 	}
 }
 
@@ -155,7 +171,7 @@ func (w *World) loseClients(h *host) {
 			continue
 		}
 		j.restarted = true
-		if j.id == 0 {
+		if j.id == 0 && j.caller == nil {
 			w.orphan(j)
 		}
 	}

@@ -146,6 +146,7 @@ func (k *keeper) exec() {
 	k.phase = running
 	k.truth.exec(k)
 	k.say(launcher.RanksStarted{Ident: k.start.Launch.Ident})
+	k.spawn()
 	j := k.truth.job
 	for i := range j.plan.bad {
 		b := &j.plan.bad[i]
@@ -199,6 +200,7 @@ func (k *keeper) endAll(like launcher.RankEnd) {
 func (k *keeper) finish() {
 	k.gen++
 	k.phase = done
+	k.endSpawns(false)
 	k.w.vacate(k)
 	k.say(launcher.KeeperDone{Ident: k.start.Launch.Ident})
 	if k.forgotten {
@@ -253,6 +255,7 @@ func (k *keeper) vanish(text string) {
 	}
 	k.gen++
 	k.killed = true
+	k.endSpawns(true)
 	for _, r := range k.alive {
 		k.truth.end(k, launcher.RankEnd{Rank: r, Kind: launcher.CauseSignal, Code: int32(syscall.SIGKILL), Told: true})
 	}

@@ -168,7 +168,7 @@ func (w *World) checkRefused(j *job, e *launcher.Refused) {
 	case j.request.Shape.Only != nil && e.Err.Kind == filch.NoFit && w.fits(j) == 0:
 	case j.request.Patient > 0 && w.Now()-j.submittedAt >= j.request.Patient:
 	case j.cancelled || j.clientGone || j.restarted:
-	case w.skipped(j, e):
+	case w.skipped(j, e) || w.spawnRefused(j, e):
 	case w.hosts[j.host].noRoom && j.request.Detach:
 	case j.hostCloses():
 	default:

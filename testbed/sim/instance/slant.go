@@ -28,6 +28,7 @@ var slants = map[string]slant{
 	"gangs":    slantGangs,
 	"backfill": slantBackfill,
 	"rifts":    slantRifts,
+	"spawns":   slantSpawns,
 }
 
 // Slants names them.

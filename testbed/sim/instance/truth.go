@@ -71,6 +71,7 @@ func (w *World) truthOf(s *launcher.Start) *attempt {
 	j.attempts = slices.Insert(j.attempts, i, a)
 	w.checkLaunch(a)
 	w.checkAwaited(j)
+	w.checkSpawnOnce(j, a)
 	return a
 }
 

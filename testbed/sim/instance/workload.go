@@ -23,6 +23,8 @@ type job struct {
 	wishes
 	awaits  func() // fills in the conditions when the job is submitted; nil: none
 	awaited []awaited
+	spawned        // by a rank of another job
+	spawns  []*job // of its ranks
 }
 
 // wishes are what the client of a job does beside waiting.

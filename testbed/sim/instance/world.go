@@ -86,6 +86,8 @@ type hooks struct {
 	watch    func(from, to *host, m launcher.Message) // sees every message sent
 	peek     func(h *host, in *input)                 // sees every input before the Node does
 	hurt     bool                                     // a disk failed, or rotted
+	// A launcher that begins anew finds its keepers after its clients find the launcher.
+	lateKeepers bool
 }
 
 // memory is what the checkers remember of the messages; nil maps in a run that
