@@ -151,7 +151,7 @@ func (c *Core) voidLed(j *job) {
 		}
 		j.pending.Each(func(index int32) { busy[index] = true })
 		for i := range int32(l.graph.Len()) {
-			if !l.tracker.Has(i) && !busy[i] && l.away[i] == "" {
+			if !l.tracker.Has(i) && !busy[i] && l.away[i] == "" && j.queue.RestsBehind(i) == (record.Owner{}) {
 				c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: j.void})
 			}
 		}

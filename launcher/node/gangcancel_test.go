@@ -8,14 +8,15 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // A person cancels a job of gangs, or a gang of it, around the death of the owner of the gang:
 // the gang ends as cancelled, its ranks end, and none begin from then on.
 func TestACancelAroundTheDeathOfAGangsOwner(t *testing.T) {
-	for _, single := range []bool{false, true} {
+	for _, kind := range []string{"job", "task", "workflow"} {
 		for _, after := range []time.Duration{-100 * ms, 100 * ms, sec, 4 * sec, 6 * sec, 7200 * ms, 7800 * ms, 10 * sec} {
-			t.Run(fmt.Sprintf("%t/%v", single, after), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%v", kind, after), func(t *testing.T) {
 				w := newNet(t, 5, 4)
 				late, ordered := 0, time.Duration(-1)
 				w.behave = func(k *keeper) {
@@ -24,7 +25,11 @@ func TestACancelAroundTheDeathOfAGangsOwner(t *testing.T) {
 						late++
 					}
 				}
-				id, owner, _ := w.gangOfTwo(false)
+				id, owner, _ := w.gangOfTwoIn(func(s *submit.Job) {
+					if kind == "workflow" {
+						s.Nodes = make([]record.GraphNode, 1)
+					}
+				})
 				by := filch.NodeName("n5")
 				for _, o := range w.names {
 					if h := w.nodes[o]; o != owner {
@@ -35,7 +40,7 @@ func TestACancelAroundTheDeathOfAGangsOwner(t *testing.T) {
 					ordered = w.Now()
 					h := w.nodes[by]
 					h.input(func(out *launcher.Outbox) {
-						if single {
+						if kind == "task" {
 							h.node.OrderTasks(w.Now(), id, record.Orders{Cancels: []record.Pick{{Count: 1}}}, out)
 						} else {
 							h.node.CancelTasks(w.Now(), id, "", out)

@@ -117,8 +117,15 @@ func TestAGangGoesOnAfterTheLeaseOfACutOffNode(t *testing.T) {
 // gangOfTwo has a gang of two nodes run, and names its owner and another node with ranks.
 func (w *net) gangOfTwo(once bool) (id filch.JobID, owner, with filch.NodeName) {
 	w.t.Helper()
+	return w.gangOfTwoIn(func(s *submit.Job) { s.Spec.Once, s.Spec.Sure = once, once })
+}
+
+// gangOfTwoIn is gangOfTwo in a job that is changed.
+func (w *net) gangOfTwoIn(change func(*submit.Job)) (id filch.JobID, owner, with filch.NodeName) {
+	w.t.Helper()
 	id = w.bag("n1", 1, 1, func(s *submit.Job) {
-		s.Spec.Once, s.Spec.Sure, s.Spec.Gang = once, once, record.Gang{Ranks: 8, Nodes: 2}
+		s.Spec.Gang = record.Gang{Ranks: 8, Nodes: 2}
+		change(s)
 	})
 	of := launcher.TaskID{Job: id}
 	w.until("the gang to run", 5*sec, func() bool { return len(w.running(of, 0)) >= 2 })
