@@ -108,7 +108,7 @@ var idleExports = map[string]string{
 	"mtc/policy.ParseKind":               ownOnly,
 	"mtc/policy.WindowMax":               testbedOnly,
 	"mtc/queue.AppendLine":               testbedOnly,
-	"mtc/queue.LinesWait":                testbedOnly,
+	"mtc/lines.Wait":                     testbedOnly,
 	"mtc/queue.ReadLine":                 ownOnly,
 	"mtc/record.DecodeBlockOps":          testbedOnly,
 	"mtc/record.DecodeZoneOps":           testbedOnly,

@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -96,15 +96,18 @@ launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
-mtc: . mtc/before mtc/ends mtc/graph mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/submit
+mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit
 mtc/before: . mtc/record
 mtc/ends: . mtc/message mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
+mtc/lines: . mtc/policy mtc/record
 mtc/plan: . mtc/graph mtc/policy mtc/record
 mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
 mtc/record: . varint
+mtc/replica: . mtc/message mtc/policy mtc/queue mtc/record
+mtc/search: . mtc/message mtc/policy mtc/record
 mtc/submit: . mtc/graph mtc/record
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow

@@ -10,12 +10,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// An addition is committed before its lines are written, since only the commit assigns
-// the indices. A node that dies in between leaves tasks without a line. The node that is
-// to start such a task, and sees that the adder is dead, gives the task up: the node
-// writes an empty line into the payload record, which beats the late messages of the dead
-// adder, and then the end `lost`.
-
 // Add gives an open bag more tasks; repeated additions with the same token count once.
 func (c *Core) Add(now time.Duration, id filch.JobID, token, count int32, lines [][]byte, out *Out) error {
 	c.enter(now, out)
@@ -77,59 +71,6 @@ func (c *Core) added(j *job, rec *record.Job, a record.Addition, lines [][]byte)
 	}
 	left += c.put(record.LinePuts(j.id, a.Base, lines), done)
 	done(record.Answer{})
-}
-
-// missing notes that a payload record lacks the line of a waiting task.
-func (c *Core) missing(j *job, part int32) {
-	c.waits.at = min(c.waits.at, j.payloads.Missing(c.now, part))
-}
-
-// tickLines looks up missing lines again, or gives the lines up. tickLines returns the
-// time of the next look.
-func (c *Core) tickLines(j *job) (next time.Duration) {
-	due, job, next := j.payloads.Due(c.now)
-	if job {
-		c.lookJob(j)
-	}
-	for i := range due {
-		if j.rec != nil && !mutantWaitForDead {
-			if offs := due[i].Lost(c.now, j.rec, c.cfg.Members.Dead); len(offs) > 0 {
-				c.giveUp(j, due[i].Part, offs)
-				continue
-			}
-		}
-		j.payloads.Again(due[i].Part)
-		c.fetch(j, due[i].Part)
-	}
-	return next
-}
-
-// giveUp writes to a payload record that the lines of some tasks will not come.
-func (c *Core) giveUp(j *job, part int32, offs []uint8) {
-	none := record.Payload{Offs: offs, Lines: make([][]byte, len(offs))}
-	c.commits.merge(record.KeyPayload(j.id, part), record.RecordPayload, none.Encode(), func(a record.Answer) {
-		var p *record.Payload
-		err := record.ErrMalformed
-		if a.Status == record.AnswerDone && len(a.Value) > 0 {
-			p, err = record.DecodePayload(a.Value[1:])
-		}
-		if err != nil {
-			c.missing(j, part)
-			return
-		}
-		gone := 0
-		for _, l := range p.Lines {
-			if len(l) == 0 {
-				gone++
-			}
-		}
-		if gone > 0 {
-			c.note(noteWarn, j.id, "%d tasks of job %d, at %d and behind, are lost: who added them died before their lines were written",
-				gone, j.id, part*record.PayloadSize+int32(p.Offs[0]))
-		}
-		j.payloads.Found(part)
-		j.payloads.Keep(part, p)
-	})
 }
 
 // pass ends a task without a line as lost.

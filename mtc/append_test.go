@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
@@ -110,7 +110,7 @@ func TestSlowAdderIsRefused(t *testing.T) {
 	r.act(d)
 	r.idle(time.Second)
 	r.store.mute = nil
-	r.idle(2 * queue.LinesWait)
+	r.idle(2 * lines.Wait)
 	for _, p := range late {
 		r.propose(d, p)
 	}

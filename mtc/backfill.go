@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/policy"
-	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -87,7 +87,7 @@ func (e *execution) fitsGap(j *job) bool {
 		return false
 	}
 	index, _ := j.queue.First()
-	if e.core.payload(j, index) == queue.LineAway {
+	if e.core.lines.Line(j, index) == lines.Away {
 		return false
 	}
 	limit, line := j.spec.Limit, j.payloads.Of(index)

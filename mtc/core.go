@@ -7,10 +7,12 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/ends"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/replica"
 )
 
 // Config is the input of [New]; Self and Incarnation must be set.
@@ -48,6 +50,8 @@ type Core struct {
 	commits  commits
 	caps     caps
 	thief    thief
+	copies   replica.Copies
+	lines    lines.Reader
 	victim   victim
 	recorder ends.Recorder
 	mover    mover
@@ -80,6 +84,7 @@ func New(cfg Config) *Core {
 	c.failover.init(c)
 	c.victim.init(c)
 	c.thief.init(c)
+	c.copies, c.lines = replica.New(node{c}), lines.NewReader(node{c})
 	c.mover.init(c, cfg.Policy)
 	c.orders.init(c)
 	if p := c.cfg.Members.Get(cfg.Self); p == nil || p.Incarnation != cfg.Incarnation {
@@ -97,8 +102,9 @@ type job struct {
 	rec      *record.Job  // the record as last seen; nil: not received yet
 	queue    readyQueue
 	running  int32
+	copies   copies
 	pending  ends.Pending
-	payloads queue.Lines
+	payloads lines.Lines
 	tokens   *tokens // nil as long as the spec is not known
 	pace     jobPace
 	leader   *leader // where this node is the leader
@@ -177,7 +183,7 @@ func (c *Core) idle(j *job) {
 // since.
 func (c *Core) forget(j *job) {
 	if c.jobs[j.id] != j || j.leader != nil || j.follow || j.running > 0 || !j.queue.Empty() ||
-		j.pending.Owed() || j.queue.frozen > 0 || j.queue.pending > 0 ||
+		j.pending.Owed() || j.queue.frozen > 0 || j.queue.pending > 0 || j.copies.here > 0 ||
 		!j.over && j.ownTokens() && (j.tokens.Held > 0 || j.tokens.asking) {
 		return
 	}
@@ -192,11 +198,12 @@ func (c *Core) settle() {
 	c.thief.before()
 	c.caps.reserve()
 	c.exec.fill()
+	c.copies.Start()
 	clear(c.victim.gifts)
 	c.victim.giveAway()
 	c.recorder.Flush()
 	c.victim.offerNews()
-	c.thief.seek()
+	c.thief.Seek()
 }
 
 // SetRoom sets the total room of tasks, running tasks included. A smaller room ends no
@@ -254,8 +261,12 @@ func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message
 	case *message.Done:
 		c.victim.onDone(from, m)
 	case *message.News:
-		c.thief.urge.Heard(m.Class, from)
-		c.thief.onNews(from, m.Source)
+		c.thief.Urge.Heard(m.Class, from)
+		c.thief.News(from, m.Source)
+	case *message.CopySay:
+		c.copies.Said(from, m)
+	case *message.CopyAnswer:
+		c.copies.Answered(from, m)
 	case *message.Void:
 		if j := c.jobs[m.Job]; j != nil {
 			c.void(j, m.State)
@@ -284,8 +295,9 @@ func (c *Core) Tick(now time.Duration, out *Out) {
 	c.enter(now, out)
 	out.Proposals = c.commits.Again(now, out.Proposals)
 	c.victim.tick()
-	c.thief.tick()
+	c.thief.Tick()
 	c.mover.tick()
+	c.copies.Tick()
 	c.tickWaits()
 	if c.failover.Due(now) {
 		out.Sweep = true
@@ -295,7 +307,7 @@ func (c *Core) Tick(now time.Duration, out *Out) {
 
 // Deadline is when [Core.Tick] is due.
 func (c *Core) Deadline() time.Duration {
-	return min(c.commits.At(), c.victim.at, c.thief.deadline(), c.mover.at, c.waits.at, c.failover.At(), c.recorder.At())
+	return min(c.commits.At(), c.victim.at, c.thief.At(), c.mover.at, c.waits.at, c.failover.At(), c.recorder.At(), c.copies.At())
 }
 
 // Short is the need of the next task to start, if that task finds no room; false if no
@@ -324,7 +336,7 @@ func (c *Core) Queues() (q queue.Counts) {
 func (j *job) queues() queue.Counts {
 	q := queue.Counts{
 		Dedicated: int64(len(j.queue.Dedicated) + len(j.queue.Resting)), Shared: j.queue.Shareable() + int64(len(j.queue.Unfit)), Frozen: j.queue.frozen,
-		Running: int64(j.running), Complete: j.pending.Unsaid(),
+		Running: int64(j.running - j.copies.run), Complete: j.pending.Unsaid(),
 	}
 	if j.leader != nil && j.leader.graph != nil {
 		q.Waiting = int64(j.leader.tracker.Waiting())

@@ -61,7 +61,7 @@ func (c *Core) reconsider(j *job) {
 
 // means are this node's free room and tokens, remaining time and class of tasks.
 func (c *Core) means() message.Means {
-	m := message.Means{Caps: c.caps.words(), Free: c.exec.room.Left(&c.exec.used)}
+	m := message.Means{Caps: c.caps.words(), Free: c.exec.room.Left(&c.exec.used), Lengths: c.copies.Words()}
 	m.Class, m.Better = c.thief.class()
 	if end := c.cfg.Walltime.End; end > 0 {
 		m.Left = max(end-c.now, 1)
@@ -140,6 +140,10 @@ func (c *Core) learn(j *job, line []byte, took time.Duration) {
 	if j.Graph() {
 		n, _ := record.DecodeGraphNode(line)
 		kind = n.Kind
+	}
+	if j.spec.Copied() {
+		kind, _ := j.kindOf(line)
+		c.copies.Learn(kind, took)
 	}
 	if j.leader == nil || j.leader.plan == nil { // else the plan learns the end with its record
 		c.pace.estimates.Add(kind, c.cfg.Self, took)

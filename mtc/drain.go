@@ -36,7 +36,7 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 	}
 	c.victim.fresh = true
 	if !on {
-		c.thief.onNews("", "")
+		c.thief.News("", "")
 	}
 	c.settle()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/replica"
 )
 
 // coolTime is how long a node leaves a failed task to other nodes before its own next
@@ -28,6 +29,7 @@ type run struct {
 	may     bool // the process, or ranks, may run
 	stage   stage
 	began   time.Duration
+	rivals
 }
 
 // execution is the tasks that have room on this node, and the room that the tasks share.
@@ -141,15 +143,19 @@ type gateBlock struct {
 }
 
 // begin gives a task its room. A tracked task waits for the commit of its start; the
-// others begin at once. A gang gathers first: only a gang with slots has a start to commit.
-func (e *execution) begin(j *job, it queue.Item, at stage, g *gate) {
+// others, and copies, begin at once. A gang gathers first: only a gang with slots has a start to commit.
+func (e *execution) begin(j *job, of *replica.Task, it queue.Item, at stage, g *gate) {
 	j.running++
 	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
 	e.core.mover.ends.Begin(e.now)
-	id := e.list.Add(run{job: j, item: it, payload: j.payloads.Of(it.Index), stage: at})
+	id := e.list.Add(run{job: j, item: it, payload: j.payloads.Of(it.Index), stage: at, rivals: rivals{copy: of}})
 	r := e.list.Find(id)
 	e.used.Add(r.room())
 	e.onPlaced(r)
+	if of != nil {
+		of.Run = id
+		j.copies.run++
+	}
 	if !it.Tracked || r.gang().Ranks > 0 {
 		e.launch(id)
 		return
@@ -218,8 +224,12 @@ func (e *execution) launch(id uint64) {
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
 		Nth: record.Starts(r.item.Attempt, r.item.Maybe), Spec: j.spec, Need: max(r.item.Need-1, 0), Payload: r.payload, Inputs: r.item.Inputs,
-		Borrows: r.stage == borrows,
+		Borrows: r.stage == borrows, Copy: r.copy != nil,
 	})
+	if j.spec.Copied() {
+		r.kind, r.states = j.kindOf(r.payload)
+		e.core.copies.Look()
+	}
 }
 
 // slotsFor is how many more tasks of j have room here.
@@ -251,6 +261,10 @@ func (e *execution) release(id uint64) {
 	e.core.thief.onRoom(r.room())
 	e.leave(r)
 	j.running--
+	if r.copy != nil {
+		j.copies.run--
+	}
+	e.core.copies.Released(id)
 	j.tokens.Used -= j.spec.Tokens(int(r.item.Need) - 1)
 	if e.list.Drop(id); e.list.Len() == 0 {
 		e.core.mover.ends.Rest(e.now)
@@ -273,10 +287,14 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.settle()
 		return
 	}
-	j, it, took := r.job, r.item, now-r.began
 	if mutantBlindExit {
 		e.State = filch.OK
 	}
+	if c.rivalled(r, &e) {
+		c.settle()
+		return
+	}
+	j, it, took := r.job, r.item, r.ran(now)
 	if !e.State.Final() || e.State > filch.Killed {
 		e.State = filch.Failed
 	}
@@ -324,11 +342,16 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	if e.State == filch.OK && j.leader != nil && j.leader.plan != nil && !mutantHasty {
 		j.leader.plan.Ending(now, it.Index, j.leader.tracker)
 	}
-	c.record(j, it, record.Task{
-		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
-		Began: c.wall(r.began) / 1000, TookUS: took.Microseconds(), Usage: e.Usage,
-		Stages: queue.StagesOf(it.Since, r.began, e.In, e.Out),
-	})
+	c.record(j, it, c.endOf(r, &e))
 	c.exec.release(e.Run)
 	c.settle()
+}
+
+// endOf is the end of a run, for the record.
+func (c *Core) endOf(r *run, e *End) record.Task {
+	return record.Task{
+		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
+		Began: c.wall(r.began) / 1000, TookUS: r.ran(c.now).Microseconds(), Usage: e.Usage,
+		Stages: queue.StagesOf(r.item.Since, r.began, e.In, e.Out),
+	}
 }

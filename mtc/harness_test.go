@@ -286,7 +286,7 @@ func (r *rig) step(limit time.Duration) bool {
 	}
 	if r.spins > 100_000 {
 		for _, d := range r.nodes {
-			r.t.Logf("%s: %+v thief %+v at %v waits %v", d.cfg.Self, d.Queues(), d.thief.phase, d.Deadline(), d.waits.at)
+			r.t.Logf("%s: %+v thief rests %v at %v waits %v", d.cfg.Self, d.Queues(), d.thief.Resting(), d.Deadline(), d.waits.at)
 			for _, m := range d.mail {
 				r.t.Logf("  mail from %s: %T %+v", m.from, m.m, m.m)
 			}

@@ -226,14 +226,14 @@ func (c *Core) tickWaits() {
 	c.waits.at = min(next, c.exec.warm())
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
 	c.caps.tickPools()
-	if c.thief.gate > c.now {
-		later(c.thief.gate)
+	if at := c.thief.Gate(); at > c.now {
+		later(at)
 	}
 	if at := c.victim.calls.Next(); at > c.now {
 		later(at)
 	}
 	for _, j := range c.sortedJobs() {
-		later(c.tickLines(j))
+		later(c.lines.Tick(j))
 		c.replan(j)
 		c.caps.tickJob(j)
 		if until := j.pace.backoff.Until(); until > c.now {

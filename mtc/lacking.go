@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/queue"
 )
 
@@ -18,7 +19,7 @@ func (e *execution) lack(j *job, need int) got {
 		return gotBlocked
 	}
 	it, line := e.next(j)
-	if line != queue.LineHere {
+	if line != lines.Here {
 		return gotBlocked
 	}
 	it.Need = int32(need) + 1
@@ -33,10 +34,10 @@ func (e *execution) startLacking(j *job, g *gate) got {
 	if !e.core.caps.more(j, j.wants()) {
 		return gotNext
 	}
-	switch e.core.payload(j, q.Lacking[0].Index) {
-	case queue.LineAway:
+	switch e.core.lines.Line(j, q.Lacking[0].Index) {
+	case lines.Away:
 		return gotBlocked
-	case queue.LineGone:
+	case lines.Gone:
 		e.core.pass(j, q.unlack())
 		return gotOne
 	}

@@ -31,7 +31,7 @@ func (l Look) Live() iter.Seq[filch.JobID] {
 
 // Work counts the attempts of tasks that ended on this node, and the node's steals.
 func (l Look) Work() (ended int64, s policy.Steals) {
-	return l.core.mover.ends.Done(), l.core.thief.poll.Steals
+	return l.core.mover.ends.Done(), l.core.thief.Poll.Steals
 }
 
 // Arrivals are the comings of the task with an index to this node's queue.

@@ -15,7 +15,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-func lines(b []byte) [][]byte {
+func linesOf(b []byte) [][]byte {
 	return bytes.Split(bytes.TrimSuffix(b, []byte("\n")), []byte("\n"))
 }
 
@@ -23,7 +23,7 @@ func lines(b []byte) [][]byte {
 func recoveredFrom(t *testing.T, b []byte) *queue.Recovered {
 	t.Helper()
 	m := queue.NewRecovered()
-	for _, l := range lines(b) {
+	for _, l := range linesOf(b) {
 		if !m.Take(l) {
 			t.Fatalf("line %q is refused", l)
 		}
@@ -186,12 +186,12 @@ func (m *mirrorRig) read(rnd *rand.Rand, old *queue.Recovered, life int) *queue.
 	var all [][]byte
 	for _, b := range m.mirrors {
 		if len(b) > 0 {
-			all = append(all, lines(b)...)
+			all = append(all, linesOf(b)...)
 		}
 	}
 	if life > 0 { // what the life before began with
 		for _, r := range old.Jobs() {
-			all = append(all, lines(r.Append(nil))...)
+			all = append(all, linesOf(r.Append(nil))...)
 		}
 	}
 	all = append(all, all[:len(all)/3]...)

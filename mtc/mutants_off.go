@@ -8,15 +8,11 @@ const (
 	mutantStealPops   = false
 	mutantNoMove      = false
 	mutantBlindThaw   = false
-	mutantStealStops  = false
-	mutantDeaf        = false
 	mutantNoLose      = false
 	mutantForever     = false
 	mutantNoFront     = false
 	mutantHasty       = false
 	mutantOldLevels   = false
-	mutantStorm       = false
-	mutantWaitForDead = false
 	mutantDrainKeeps  = false
 	mutantGoneLoses   = false
 	mutantToldOnce    = false
@@ -32,4 +28,7 @@ const (
 	mutantFillOnce    = false
 	mutantCancelLate  = false
 	mutantSparesRest  = false
+	mutantBadCopyWins = false
+	mutantLoserRuns   = false
+	mutantCopyCounts  = false
 )

@@ -5,9 +5,12 @@ package mtc
 import (
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/replica"
+	"github.com/filch-hpc/filch/mtc/search"
 )
 
 // Planted faults, switched on singly, for tests to catch. Most are faults of the papers'
@@ -17,15 +20,11 @@ var (
 	mutantStealPops   bool // a victim forgets its offers
 	mutantNoMove      bool // a thief runs offered tasks without a commit
 	mutantBlindThaw   bool // a victim thaws the rest of an offer without a new hop
-	mutantStealStops  bool // stealing ends for good at the bound
-	mutantDeaf        bool // news of work wakes no thief
 	mutantNoLose      bool // the tasks of a dead node stay with the dead node
 	mutantForever     bool // retries have no bound
 	mutantNoFront     bool // tasks begin above the committed front
 	mutantHasty       bool // a free slot does not wait for the next task of a chain
 	mutantOldLevels   bool // queued tasks keep the levels of old estimates
-	mutantStorm       bool // each node that comes is a reason to look for work
-	mutantWaitForDead bool // a node waits for lines that a dead node should have written
 	mutantDrainKeeps  bool // a draining node keeps its queue, and thieves pass it over
 	mutantGoneLoses   bool // tasks with Once are lost before their gone node is known dead
 	mutantToldOnce    bool // a leader reads unreported ends at a node's death, never later
@@ -41,21 +40,22 @@ var (
 	mutantFillOnce    bool // a task with Once runs in slots held for a gang
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 	mutantSparesRest  bool // a cancelled task runs on where the rest of its job is skipped
+	mutantBadCopyWins bool // the bad end of a copy is recorded
+	mutantLoserRuns   bool // of a task and its copies, the ones that lost run on
+	mutantCopyCounts  bool // a copy that fails counts as a crash of the task
 )
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
-	for _, plant := range []func(string) bool{before.Plant, record.Plant, policy.Plant, graph.Plant, queue.Plant} {
+	for _, plant := range []func(string) bool{before.Plant, record.Plant, policy.Plant, graph.Plant, queue.Plant, search.Plant, replica.Plant, lines.Plant} {
 		known = plant(name) || known
 	}
 	for n, p := range map[string]*bool{ // any order
 		"blind-exit": &mutantBlindExit,
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
-		"steal-stops": &mutantStealStops,
-		"deaf":        &mutantDeaf, "no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
+		"no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"hasty": &mutantHasty, "old-levels": &mutantOldLevels,
-		"storm": &mutantStorm, "wait-for-dead": &mutantWaitForDead, "told-once": &mutantToldOnce,
 		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate, "spares-rest": &mutantSparesRest,
@@ -63,6 +63,7 @@ func Plant(name string) bool {
 		"gang-early":   &mutantGangEarly,
 		"recall-tries": &mutantRecallTries, "fill-once": &mutantFillOnce,
 		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
+		"bad-copy-wins": &mutantBadCopyWins, "loser-runs": &mutantLoserRuns, "copy-counts": &mutantCopyCounts,
 	} {
 		*p = n == name
 		known = known || *p

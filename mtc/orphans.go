@@ -48,6 +48,9 @@ func (f *failover) onDeath(o record.Owner) {
 	f.Died(f.now)
 	f.out.Sweep = true
 	f.core.victim.onDeath(o)
+	if !f.core.cfg.Members.MayLive(o) {
+		f.core.copies.Died(o)
+	}
 	for _, j := range f.core.sortedJobs() {
 		switch {
 		case j.leader != nil && j.leader.graph != nil && j.leader.open:

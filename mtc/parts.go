@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/ends"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -27,13 +28,17 @@ func (n node) Merge(key string, kind record.RecordKind, delta []byte, then func(
 	n.commits.merge(key, kind, delta, then)
 }
 
+func (n node) Lookup(key string, kind record.RecordKind, then func(record.Answer)) {
+	n.commits.lookup(key, kind, then)
+}
+
 // record keeps a task's end until the records have the end.
 func (c *Core) record(j *job, it queue.Item, t record.Task) {
 	j.queue.Forget(it.Index)
 	c.recorder.End(j, it, t)
 }
 
-// The methods below are a job as the parts see the job: see [ends.Job].
+// The methods below are a job as the parts see the job: see [ends.Job] and [lines.Job].
 
 func (j *job) ID() filch.JobID            { return j.id }
 func (j *job) Pending() *ends.Pending     { return &j.pending }
@@ -43,6 +48,9 @@ func (j *job) Last() bool                 { return j.running == 0 && j.queue.Emp
 func (j *job) Led(list []message.ToldEnd) { j.core.ledEnds(j, list) }
 func (j *job) Recorded(rec *record.Job)   { j.core.onRecord(j, rec) }
 func (j *job) Look()                      { j.core.lookJob(j) }
+func (j *job) Payloads() *lines.Lines     { return &j.payloads }
+func (j *job) HasLines() bool             { return j.spec.Payloads }
+func (j *job) Record() *record.Job        { return j.rec }
 func (j *job) Sent()                      { j.core.forget(j) }
 
 func (j *job) Leader() (name filch.NodeName, led bool) {
@@ -50,4 +58,19 @@ func (j *job) Leader() (name filch.NodeName, led bool) {
 		name = j.rec.Leader.Node
 	}
 	return name, j.leader != nil
+}
+
+func (j *job) Range(index int32) (hi int32) {
+	if len(j.queue.Ranges) == 0 || j.queue.Ranges[0].Next > index+1 {
+		return 0
+	}
+	return j.queue.Ranges[0].Hi
+}
+
+func (j *job) Next(most int, f func(index int32)) {
+	for _, h := range [...]*queue.Heap{&j.queue.Dedicated, &j.queue.Shared} {
+		for i := range min(len(*h), most) {
+			f((*h)[i].Index)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -25,7 +26,7 @@ func (e *execution) startOne(j *job, g *gate) got {
 		e.core.tooLate(j)
 		return gotBlocked
 	}
-	if e.core.thief.gate > e.now && e.core.thief.urge.StandsBack(j.ticket.Class) {
+	if e.core.thief.Gated(j.ticket.Class) {
 		return gotBlocked
 	}
 	if len(q.Lacking) > 0 {
@@ -58,11 +59,11 @@ func (e *execution) startOne(j *job, g *gate) got {
 		it.Need = int32(need) + 1
 	}
 	switch line {
-	case queue.LineAway:
+	case lines.Away:
 		return gotBlocked
-	case queue.LineGone:
+	case lines.Gone:
 		e.core.pass(j, it)
-	case queue.LineHere:
+	case lines.Here:
 		e.start(j, it, at, g)
 	}
 	return gotOne
@@ -107,12 +108,12 @@ func (e *execution) start(j *job, it queue.Item, at stage, g *gate) {
 	case j.cancelled(it.Index) && !mutantCancelLate:
 		e.core.record(j, it, record.Task{State: filch.Cancelled})
 	case !e.core.setAside(j, it):
-		e.begin(j, it, at, g)
+		e.begin(j, nil, it, at, g)
 	}
 }
 
 // next takes the first task of j off its queue, unless the task waits for its line.
-func (e *execution) next(j *job) (it queue.Item, line queue.LineIs) {
+func (e *execution) next(j *job) (it queue.Item, line lines.Is) {
 	q := &j.queue
 	h := &q.Dedicated
 	if len(*h) == 0 {
@@ -121,7 +122,7 @@ func (e *execution) next(j *job) (it queue.Item, line queue.LineIs) {
 	if len(*h) == 0 {
 		return e.fromRange(j)
 	}
-	if line = e.core.payload(j, (*h)[0].Index); line != queue.LineAway {
+	if line = e.core.lines.Line(j, (*h)[0].Index); line != lines.Away {
 		it = h.Pop()
 	}
 	return it, line
@@ -129,13 +130,13 @@ func (e *execution) next(j *job) (it queue.Item, line queue.LineIs) {
 
 // fromRange takes the next index of the first range, if the range's front was committed,
 // and proposes a higher front ahead of need.
-func (e *execution) fromRange(j *job) (it queue.Item, line queue.LineIs) {
+func (e *execution) fromRange(j *job) (it queue.Item, line lines.Is) {
 	s := &j.queue.Ranges[0]
 	e.wantFront(j, s)
 	if s.Next >= s.Front && !mutantNoFront {
-		return it, queue.LineAway
+		return it, lines.Away
 	}
-	if line = e.core.payload(j, s.Next); line == queue.LineAway {
+	if line = e.core.lines.Line(j, s.Next); line == lines.Away {
 		return it, line
 	}
 	// The task has a hop of its own: the hop of the range is another count, and the

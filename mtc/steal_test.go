@@ -80,7 +80,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 	r.submit(0, submit.Job{Job: 1, Total: 100})
 	r.idle(10 * time.Second)
 	late.down, late.mail = false, nil
-	late.thief.phase, late.thief.at = resting, time.Hour // it looks no more by itself
+	late.thief.Rest(time.Hour) // it looks no more by itself
 	for _, d := range r.nodes[:2] {
 		d.SetMember(r.now, filch.Member{Name: late.cfg.Self, Incarnation: 1}, &d.out)
 		r.act(d)

@@ -61,6 +61,6 @@ func (j *job) fits(m *message.Means, thief *filch.Member) int32 {
 // tasks for which its room was too small.
 func (t *thief) onRoom(r *filch.Room) {
 	if r.Slots > 1 || r.MemBytes > 0 || r.GPUs > 0 || r.Named != "" {
-		t.hurry(t.now)
+		t.Hurry()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -65,7 +66,7 @@ const unfitMax = 4096
 // run on other nodes only is kept for other nodes.
 func (e *execution) suitFirst(j *job) (number int, is got) {
 	index, _ := j.queue.First()
-	if e.core.payload(j, index) != queue.LineHere {
+	if e.core.lines.Line(j, index) != lines.Here {
 		j.unknown()
 		return 0, gotNext // next waits for the line, or passes the task by
 	}
@@ -78,7 +79,7 @@ func (e *execution) suitFirst(j *job) (number int, is got) {
 		return number, gotBlocked
 	}
 	it, line := e.next(j)
-	if line != queue.LineHere {
+	if line != lines.Here {
 		return number, gotBlocked
 	}
 	it.Need = int32(number) + 1

@@ -9,34 +9,17 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/search"
 )
 
-// thief is a node that looks for work.
+// thief takes in the offers to a node that looks for work.
 type thief struct {
 	*turn
-	core    *Core
-	phase   thiefPhase
-	survey  policy.Survey
-	chosen  policy.Victims // of the survey
-	poll    policy.Poll
-	urge    policy.Urge
-	gate    time.Duration // until then tasks that stand back do not start
-	at      time.Duration // when the phase ends
-	begun   bool          // the node has looked for work, or had work
-	moving  map[xferKey]*moving
-	past    []xferKey // finished transfers, so that each counts once
-	stopped bool
-	from    filch.NodeName // the leader of the job of the last news
-	teller  filch.NodeName // the node that sent news since the last try that failed
+	search.Thief
+	core   *Core
+	moving map[xferKey]*moving
+	past   []xferKey // finished transfers, so that each counts once
 }
-
-type thiefPhase uint8
-
-const (
-	resting  thiefPhase = iota // until at
-	asking                     // for loads
-	stealing                   // from the most loaded
-)
 
 // xferKey names a transfer, with the victim's number for the transfer.
 type xferKey struct {
@@ -53,25 +36,8 @@ type moving struct {
 }
 
 func (t *thief) init(c *Core) {
-	t.core, t.turn = c, &c.turn
+	t.core, t.turn, t.Node = c, &c.turn, node{c}
 	t.moving = make(map[xferKey]*moving)
-}
-
-// deadline is when the thief must act next. A resting thief that is not hungry has no
-// deadline: the input that makes the thief hungry wakes the thief.
-func (t *thief) deadline() time.Duration {
-	if t.phase == resting && t.at == 0 {
-		return filch.Never
-	}
-	return t.at
-}
-
-// hurry makes the thief look at once: there may be tasks to steal.
-func (t *thief) hurry(now time.Duration) {
-	if t.phase == resting && t.at > now {
-		t.at = now
-		t.poll.Hurry()
-	}
 }
 
 // onArrival takes in a new node. The new node has no tasks yet and is no reason to look
@@ -79,9 +45,7 @@ func (t *thief) hurry(now time.Duration) {
 // at once; of many nodes, a few send news.
 func (t *thief) onArrival(name filch.NodeName) {
 	n := t.core.cfg.Members.Others(t.core.cfg.Self)
-	if mutantStorm {
-		t.hurry(t.now)
-	}
+	t.Arrived()
 	if t.core.Load() > 0 && (n <= policy.TellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
 		t.core.victim.askers.Add(name)
 		t.core.victim.fresh = true
@@ -90,11 +54,11 @@ func (t *thief) onArrival(name filch.NodeName) {
 
 // hungry reports whether there is free room and no task for the room.
 func (t *thief) hungry() bool {
-	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 || t.core.mover.victims() == policy.NoStealing {
+	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 || t.core.copies.Comes() || t.core.mover.victims() == policy.NoStealing {
 		return false
 	}
 	for _, j := range t.core.order {
-		if !j.queue.starved(j) && !t.urge.StandsBack(j.ticket.Class) {
+		if !j.queue.starved(j) && !t.Urge.StandsBack(j.ticket.Class) {
 			return false
 		}
 	}
@@ -103,8 +67,8 @@ func (t *thief) hungry() bool {
 
 // before looks for tasks of a better class before the node's own tasks take free slots.
 func (t *thief) before() {
-	if class, ok := t.class(); ok && t.urge.StandsBack(class) {
-		t.seek()
+	if class, ok := t.class(); ok && t.Urge.StandsBack(class) {
+		t.Seek()
 	}
 }
 
@@ -131,70 +95,26 @@ func (q *readyQueue) starved(j *job) bool {
 	return j.spec.Capped() && j.takes > t.Idle() && !t.asking && t.seq > 0
 }
 
-// seek looks for work if this node has none.
-func (t *thief) seek() {
-	if t.phase != resting || t.at > t.now || t.stopped {
-		return
-	}
-	if t.core.pace.late > t.now {
-		t.at = t.core.pace.late
-		return
-	}
-	if !t.hungry() {
-		t.at, t.begun = 0, t.begun || len(t.core.order) > 0
-		return
-	}
-	n := t.core.cfg.Members.Lenders(t.core.cfg.Self)
-	if n <= 0 {
-		t.at = 0
-		return
-	}
-	if !t.begun {
-		// A new node rests first: otherwise all nodes of a starting instance would ask, and
-		// dial, each other.
-		t.begun = true
-		if !t.poll.HasNews() && !mutantStorm {
-			t.at = t.now + t.core.rng.UpTo(policy.PollRest)
-			return
-		}
-	}
-	means, victims := t.core.means(), t.core.mover.victims()
-	if means.Better {
-		victims = policy.Random // the news may come from any node
-	}
-	asked := t.core.cfg.Members.Choose(victims, policy.Search{
-		Self: t.core.cfg.Self, Source: t.source(), Thief: t.core.victim.robber, Teller: t.teller, Width: t.poll.Width(n), Failures: t.poll.Failures(),
-	}, &t.core.rng)
-	if len(asked) == 0 {
-		t.failed()
-		return
-	}
-	if means.Better {
-		if from := t.urge.From(); !slices.Contains(asked, from) && t.core.cfg.Members.Get(from) != nil {
-			asked[0] = from
-		}
-		t.gate = t.now + policy.UrgeWait
-		t.core.waits.at = min(t.core.waits.at, t.gate)
-	}
-	t.chosen = victims
-	t.survey.Begin(asked, victims.Ordered())
-	t.phase = asking
-	t.at = t.now + policy.AskWait
-	t.poll.Asked(t.now, len(asked))
-	for _, name := range asked {
-		t.send(name, &message.LoadAsk{Round: t.survey.Round, Means: means})
-	}
-}
+// The methods below are the Core as the thief sees the Core: see [search.Node].
 
-// source is the node where the work began: the leader of the oldest job here, else of the
-// job of the last news.
-func (t *thief) source() filch.NodeName {
-	for _, j := range t.core.order {
+func (n node) Members() *policy.Members { return n.cfg.Members }
+func (n node) Dice() *filch.Rand        { return &n.rng }
+func (n node) Hungry() bool             { return n.thief.hungry() }
+func (n node) Works() bool              { return len(n.order) > 0 }
+func (n node) Means() message.Means     { return n.means() }
+func (n node) Victims() policy.Victims  { return n.mover.victims() }
+func (n node) Robber() filch.NodeName   { return n.victim.robber }
+func (n node) PollMax() time.Duration   { return n.cfg.PollMax }
+func (n node) Quiet() time.Duration     { return n.pace.late }
+func (n node) Vain()                    { n.mover.stealFailed() }
+
+func (n node) Leader() filch.NodeName {
+	for _, j := range n.order {
 		if j.rec != nil {
 			return j.rec.Leader.Node
 		}
 	}
-	return t.from
+	return ""
 }
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
@@ -205,6 +125,7 @@ func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
 	if m.Better {
 		v.calls.Heard(m.Class)
 	}
+	v.core.copies.Heard(m.Lengths)
 	load, class := v.loadFor(&m.Means, v.core.cfg.Members.Get(from))
 	if load == 0 {
 		v.askers.Add(from)
@@ -216,83 +137,23 @@ func (t *thief) onLoad(from filch.NodeName, m *message.LoadSay) {
 	if m.Round == 0 && t.core.mover.loads.Said(from, m.Has) {
 		t.core.mover.at = t.now
 	}
-	if t.phase != asking || !t.survey.Answer(from, m.Round, m.Load, m.Class) {
-		return
-	}
-	if _, all := t.survey.Answered(); all {
-		t.choose()
-	}
-}
-
-// choose steals from the most loaded of the answering nodes.
-func (t *thief) choose() {
-	if t.survey.Load == 0 || !t.hungry() {
-		t.failed()
-		return
-	}
-	t.phase = stealing
-	t.poll.Asks++
-	t.at = t.now + policy.StealWait
-	t.send(t.survey.Best, &message.Steal{Ask: t.poll.Asks, Means: t.core.means()})
-}
-
-// failed ends a try without work: the next try comes after twice the wait.
-func (t *thief) failed() {
-	t.phase = resting
-	t.teller = ""
-	wait, last := t.poll.Failed(t.chosen, t.core.cfg.Members.Lenders(t.core.cfg.Self), t.core.cfg.PollMax)
-	t.at = t.now + t.core.rng.UpTo(wait)
-	t.urge.Failed(t.survey.Asked(), t.core.cfg.Members.Lenders(t.core.cfg.Self))
-	t.gate = 0
-	t.stopped = t.stopped || mutantStealStops && last
-	t.core.mover.stealFailed()
-}
-
-func (t *thief) succeeded() {
-	t.poll.Succeeded()
-	t.urge.Succeeded()
-	t.phase, t.at = resting, 0
-}
-
-func (t *thief) tick() {
-	if t.at > t.now {
-		return
-	}
-	switch t.phase {
-	case asking:
-		if some, _ := t.survey.Answered(); some {
-			t.choose()
-		} else {
-			t.failed()
-		}
-	case stealing:
-		t.failed()
-	}
-}
-
-// onNews wakes a thief that rests. The news comes from a node with work of a job that the
-// source leads; both may be unknown.
-func (t *thief) onNews(from, source filch.NodeName) {
-	if source != "" {
-		t.from = source
-	}
-	t.teller = from
-	if !mutantDeaf {
-		t.poll.Told(t.now)
-		t.hurry(t.now)
-	}
+	t.Said(from, m)
 }
 
 // onOffer commits the moves of a victim's offer. The thief queues the tasks whose move
 // the records accept; then the victim may forget the offer.
 func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 	key := xferKey{record.Owner{Node: from, Incarnation: m.Life}, m.Xfer}
-	if m.Ask != 0 && m.Ask == t.poll.Asks && t.phase == stealing {
-		if len(m.Ranges)+len(m.Tasks) == 0 {
-			t.failed()
-			return
+	if t.Awaits(m.Ask) {
+		switch {
+		case len(m.Ranges)+len(m.Tasks) > 0:
+			t.Rest(0)
+		case len(m.Copies) > 0 && !t.core.drain.on:
+			t.Succeeded()
+			t.core.copies.Offered(key.victim, m.Copies)
+		default:
+			t.Failed()
 		}
-		t.phase, t.at = resting, 0
 	}
 	if len(m.Ranges)+len(m.Tasks) == 0 || t.moving[key] != nil {
 		return
@@ -323,15 +184,15 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.fresh = true
 	if mv.some {
-		t.poll.Win(t.now, mv.job)
+		t.Poll.Win(t.now, mv.job)
 	}
 	switch {
-	case t.phase != resting:
+	case !t.Resting():
 	case mv.some || mutantNoMove:
-		t.succeeded()
-		t.at = t.now
+		t.Succeeded()
+		t.Rest(t.now)
 	default:
-		t.failed() // the victim would offer the same tasks again at once
+		t.Failed() // the victim would offer the same tasks again at once
 	}
 }
 

@@ -42,6 +42,7 @@ type Start struct {
 	Need    int32 // number of the task's need, as in [record.Spec.Need]
 	Payload []byte
 	Inputs  []policy.Input // of a workflow's task: where the task's parents ran
+	Copy    bool           // of a task that another node runs
 	Borrows bool           // the room is that of slots held for a gang: see [Fills]
 }
 

@@ -89,7 +89,7 @@ func (c *Core) Load() int64 {
 }
 
 // loadFor is how many tasks the thief could steal, and the class of the first; without a
-// thief, any thief.
+// thief, any thief. If there are none, the slow tasks count of which the thief may run copies.
 func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, class int32) {
 	for _, j := range v.core.order {
 		if v.stealable(j, m, thief) {
@@ -100,6 +100,9 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 			}
 			load += n
 		}
+	}
+	if load == 0 {
+		return v.core.copies.Load(m, thief)
 	}
 	return load, class
 }
@@ -136,7 +139,7 @@ func (v *victim) offerNews() {
 	names := v.askers.Tell(v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, First: !v.heard, Urgent: due, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
 	v.heard = true
 	for _, name := range names {
-		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.source()})
+		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.Source()})
 	}
 }
 
@@ -167,6 +170,7 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
 		v.askers.Add(from)
+		v.core.copies.Offer(x.offer, &m.Means, p)
 		v.send(from, x.offer)
 		return
 	}
@@ -303,9 +307,8 @@ func (v *victim) onDeath(o record.Owner) {
 		}
 	}
 	delete(v.asks, o.Node)
-	t := &v.core.thief
-	if t.phase == stealing && t.survey.Best == o.Node {
-		v.core.thief.failed()
+	if t := &v.core.thief; t.StealsFrom(o.Node) {
+		t.Failed()
 	}
 }
 

@@ -65,10 +65,7 @@ func (r *Recorder) At() time.Duration {
 
 // End adds a task's end to the ends to be recorded.
 func (r *Recorder) End(j Job, it queue.Item, t record.Task) {
-	p := j.Pending()
-	op := record.BlockOp{Kind: record.BlockEnd, Off: uint8(it.Index % record.BlockSize), Task: t}
-	op.Owner, op.Attempt, op.Crashes, op.Recalls = r.node.Self(), it.Attempt, it.Crashes, it.Recalls
-	num := it.Index / record.BlockSize
+	p, op, num := j.Pending(), r.op(&it, t), it.Index/record.BlockSize
 	if p.blocks == nil {
 		p.blocks = make(map[int32]*block)
 	}
@@ -87,6 +84,30 @@ func (r *Recorder) End(j Job, it queue.Item, t record.Task) {
 		b.listed, b.due = true, r.node.Now()+r.endsWait()
 		r.blocks = append(r.blocks, b)
 	}
+}
+
+func (r *Recorder) op(it *queue.Item, t record.Task) record.BlockOp {
+	op := record.BlockOp{Kind: record.BlockEnd, Off: uint8(it.Index % record.BlockSize), Task: t}
+	op.Owner, op.Attempt, op.Crashes, op.Recalls = r.node.Self(), it.Attempt, it.Crashes, it.Recalls
+	return op
+}
+
+// EndCopy records the good end of a copy at once, and calls then with the record of the task:
+// another end may be recorded before. The record is nil if nothing is left of the job.
+func (r *Recorder) EndCopy(j Job, it queue.Item, t record.Task, then func(k *record.Task)) {
+	ops, num := []record.BlockOp{r.op(&it, t)}, it.Index/record.BlockSize
+	r.node.Merge(record.KeyBlock(j.ID(), num), record.RecordBlock, record.EncodeBlockOps(ops, true), func(a record.Answer) {
+		p, err := record.DecodeBlockReply(a.Value)
+		if a.Status != record.AnswerDone || err != nil || p.Block == nil {
+			then(nil)
+			return
+		}
+		if j.Graph() {
+			r.told(j, num, ops, p.Block)
+		}
+		r.Tallied(j, record.BlockTally{Block: num, Tally: p.Tally})
+		then(p.Block.Find(ops[0].Off))
+	})
 }
 
 // Flush sends the ends and tallies that are due.

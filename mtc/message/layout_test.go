@@ -12,22 +12,26 @@ import (
 
 // Messages go between launchers of one wire version: their bytes stay as they are.
 func TestLayoutsStay(t *testing.T) {
-	means := Means{Free: filch.Room{Slots: 3, GPUs: 500, MemBytes: 300, Named: "a=1"}, Caps: []CapWord{{Job: 7, Idle: 8}, {Job: -1, Idle: 300}}, Left: time.Minute}
+	means := Means{Free: filch.Room{Slots: 3, GPUs: 500, MemBytes: 300, Named: "a=1"}, Caps: []CapWord{{Job: 7, Idle: 8}, {Job: -1, Idle: 300}}, Left: time.Minute, Lengths: []Length{{7, 300, 5}}}
 	for _, c := range []struct {
 		m   Message
 		hex string
 	}{
-		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df0103ac02f40303613d31020e0801ac020000"},
+		{&LoadAsk{Round: 300, Means: means}, "01ac0280b09dc2df0103ac02f40303613d31020e0801ac020000010eac0205"},
 		{&LoadSay{Round: 2, Load: 1 << 40}, "020280808080802000"},
-		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}}}, "0380808080808080020000000000000000"},
+		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}, Lengths: []Length{}}}, "038080808080808002000000000000000000"},
 		{&Offer{
 			Life: 1, Xfer: 2, Ask: 300, Ranges: []RangeItem{{1, 2, 300, 4}},
 			Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 3, Hop: 4, Crashes: 5, Maybe: true, Dedicated: true, Level: 300, Bytes: 600, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}},
-		}, "040102ac02010202ac02040102020304050101ac02d8040101016102"},
+			Copies: []CopyItem{},
+		}, "040102ac02010202ac02040102020304050101ac02d804010101610200"},
 		{&Offer{
-			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}},
-		}, "04000000000202000100000000000000020101000002ac0200000000"},
-		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 3, Recalls: 2, Inputs: []policy.Input{}}}}, "0400000000010200030000040200000000"},
+			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}}, Copies: []CopyItem{},
+		}, "04000000000202000100000000000000020101000002ac020000000000"},
+		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 3, Recalls: 2, Inputs: []policy.Input{}}}, Copies: []CopyItem{}}, "040000000001020003000004020000000000"},
+		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{}, Copies: []CopyItem{{300, TaskItem{Job: 1, Index: 2, Attempt: 3, Inputs: []policy.Input{}}}}}, "040000000000 01ac02 0202030000000000"},
+		{&CopySay{Life: 1, Number: 300, Job: 2, Index: 3, State: CopyRuns, Ended: true, Took: 4}, "0d01ac020403030104"},
+		{&CopyAnswer{Life: 1, Number: 300, Go: true}, "0e01ac0201"},
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},
 		{&News{Load: 300, Source: "a"}, "06ac02000161"},
 		{&Void{Job: 4, State: filch.Cancelled}, "070808"},

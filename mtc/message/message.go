@@ -32,6 +32,8 @@ const (
 	KindGrown
 	KindOrdered
 	KindOrderedAck
+	KindCopySay
+	KindCopyAnswer
 )
 
 // LoadAsk asks for the number of tasks that a node with these means could steal. In round 0
@@ -72,6 +74,7 @@ type Offer struct {
 	Ask    uint64 // 0: a gift without an ask
 	Ranges []RangeItem
 	Tasks  []TaskItem
+	Copies []CopyItem // of tasks that stay with the victim
 }
 
 // Stolen is the job of the first task that a thief asked for; 0: the offer is a gift.
@@ -180,12 +183,16 @@ func (*Grown) Kind() Kind   { return KindGrown }
 
 func (*Ordered) Kind() Kind    { return KindOrdered }
 func (*OrderedAck) Kind() Kind { return KindOrderedAck }
+func (*CopySay) Kind() Kind    { return KindCopySay }
+func (*CopyAnswer) Kind() Kind { return KindCopyAnswer }
 
 // Bounds of a message.
 const (
 	Max            = 1 << 20
 	OfferTasksMax  = 1024 // single tasks in an offer
 	OfferRangesMax = 64   // ranges in an offer
+	OfferCopiesMax = 16   // copies in an offer
+	LengthsMax     = 16   // kinds of tasks in a thief's means
 	// OfferSpace is for the single tasks: a workflow's task may have many inputs.
 	OfferSpace  = Max - OfferRangesMax*32
 	CapWordsMax = 64 // capped jobs, and pools, in a thief's means
@@ -210,6 +217,8 @@ var kinds = [...]struct {
 
 	KindOrdered:    {"mtc.Ordered", func() Message { return &Ordered{} }},
 	KindOrderedAck: {"mtc.OrderedAck", func() Message { return &OrderedAck{} }},
+	KindCopySay:    {"mtc.CopySay", func() Message { return &CopySay{} }},
+	KindCopyAnswer: {"mtc.CopyAnswer", func() Message { return &CopyAnswer{} }},
 }
 
 func known(v []byte) bool { return len(v) > 0 && int(v[0]) < len(kinds) && kinds[v[0]].make != nil }
@@ -269,6 +278,7 @@ func (m *Means) fields(c *record.Codec) {
 	c.Flag(&m.Better)
 	record.Int32(c, &m.Class)
 	c.Require(m.Better || m.Class == 0)
+	record.List(c, &m.Lengths, LengthsMax, 3, (*Length).fields)
 }
 
 func (k *CapWord) fields(c *record.Codec) {
@@ -285,6 +295,7 @@ func (m *Offer) fields(c *record.Codec) {
 	record.Number(c, &m.Ask)
 	record.List(c, &m.Ranges, OfferRangesMax, 4, (*RangeItem).fields)
 	record.List(c, &m.Tasks, OfferTasksMax, 9, (*TaskItem).fields)
+	record.List(c, &m.Copies, OfferCopiesMax, 10, (*CopyItem).fields)
 }
 
 func (r *RangeItem) fields(c *record.Codec) {
@@ -386,6 +397,8 @@ type Means struct {
 	Left   time.Duration
 	Better bool
 	Class  int32
+	// Lengths are of tasks that may have copies.
+	Lengths []Length
 }
 
 // ByBlock yields tasks by the block of their records, in the order of the first of each.

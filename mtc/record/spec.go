@@ -17,6 +17,7 @@ type Spec struct {
 	Sure       bool       // the first start of each task is committed too
 	Once       bool       // started at most once
 	Firm       bool       // no task is stopped for a gang, and started again
+	Replicas   uint8      // copies that a slow task may have beside itself, in all
 	OnFail     FailMode
 	Payloads   bool // each task has a line of its own
 	Limits     bool // a line may have a limit of its own, in place of Limit
@@ -258,7 +259,14 @@ func (s *Spec) Crashes() uint8 {
 }
 
 // CommitsStarts reports whether every start is committed before the task begins.
-func (s *Spec) CommitsStarts() bool { return s.Once || s.Sure }
+func (s *Spec) CommitsStarts() bool { return s.Once || s.Sure || s.Copied() }
+
+// Copied reports whether slow tasks may have copies on other nodes. Copies of a capped job would
+// take of its cap.
+func (s *Spec) Copied() bool { return s.Replicas > 0 && !s.Once && !s.Capped() }
+
+// MaxReplicas bounds [Spec.Replicas].
+const MaxReplicas = 8
 
 // MaxLike bounds [Spec.Like], in bytes.
 const MaxLike = 256
@@ -325,12 +333,16 @@ func (s *Spec) fields(c *Codec) {
 const (
 	startsOnce = 1 << iota
 	startsFirm
+	startsReplicas // their number follows
 )
 
-// starts is whether a task may start again.
+// starts is whether a task may start again, and how often at a time.
 func (s *Spec) starts(c *Codec) {
-	flags := c.Facts(s.Once, s.Firm)
-	s.Once, s.Firm = flags&startsOnce != 0, flags&startsFirm != 0
+	flags := c.Facts(s.Once, s.Firm, s.Replicas > 0)
+	if s.Once, s.Firm = flags&startsOnce != 0, flags&startsFirm != 0; flags&startsReplicas != 0 {
+		U8(c, &s.Replicas)
+		c.Require(s.Replicas > 0 && s.Replicas <= MaxReplicas)
+	}
 }
 
 // flags are the bits of the last byte that every spec has.

@@ -1,4 +1,4 @@
-package queue
+package lines
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// LinesKept bounds the payload records that a node keeps of a job.
-const LinesKept = 256
+// Kept bounds the payload records that a node keeps of a job.
+const Kept = 256
 
 // How often a node looks up a line that the store does not have yet, and the job
 // meanwhile, to learn the last adder.
@@ -37,9 +37,9 @@ type Absence struct {
 	asking bool          // lookup under way, or no task needs the line now
 }
 
-// LinesWait bounds the wait for a line while no death of the adder is known: an adder has
+// Wait bounds the wait for a line while no death of the adder is known: an adder has
 // at most a frame of lines under way.
-const LinesWait = time.Minute
+const Wait = time.Minute
 
 // Lost are the tasks of the payload record whose line no node will write, as far as the
 // caller knows: an adder is dead, or the wait was too long.
@@ -49,7 +49,7 @@ func (a *Absence) Lost(now time.Duration, rec *record.Job, dead func(record.Owne
 		if i >= rec.Total {
 			break
 		}
-		lost := now-a.Since >= LinesWait
+		lost := now-a.Since >= Wait
 		for _, b := range rec.Added {
 			lost = lost || i >= b.Base && i < b.Base+b.Count && dead(b.By)
 		}
@@ -70,35 +70,35 @@ func (l *Lines) Of(index int32) []byte {
 	return line
 }
 
-// LineIs is the state of a task's line.
-type LineIs uint8
+// Is is the state of a task's line.
+type Is uint8
 
 // The states.
 const (
-	LineAway LineIs = iota // not here yet
-	LineHere               // or the task has none
-	LineGone               // the line will never come
+	Away Is = iota // not here yet
+	Here           // or the task has none
+	Gone           // the line will never come
 )
 
 // State is the state of a task's line. Lacks reports that the record of the line was read
 // before the line was added: Lines forgets the record.
-func (l *Lines) State(index int32) (is LineIs, lacks bool) {
+func (l *Lines) State(index int32) (is Is, lacks bool) {
 	part := index / record.PayloadSize
 	p := l.parts[part]
 	if p == nil {
-		return LineAway, false
+		return Away, false
 	}
 	line, ok := p.Line(uint8(index % record.PayloadSize))
 	switch {
 	case !ok:
 		l.parts[part] = nil
 		l.order = slices.DeleteFunc(l.order, func(n int32) bool { return n == part })
-		return LineAway, true
+		return Away, true
 	case len(line) == 0:
-		return LineGone, false
+		return Gone, false
 	}
 	l.Found(part)
-	return LineHere, false
+	return Here, false
 }
 
 // Ask reports whether the caller should look up a payload record: the record is neither
@@ -118,7 +118,7 @@ func (l *Lines) Ask(part int32) bool {
 func (l *Lines) Keep(part int32, p *record.Payload) {
 	l.parts[part] = p
 	l.order = append(l.order, part)
-	for len(l.order) > LinesKept {
+	for len(l.order) > Kept {
 		l.Found(l.order[0])
 		delete(l.parts, l.order[0])
 		l.order = slices.Delete(l.order, 0, 1)

@@ -1,4 +1,4 @@
-package queue
+package lines
 
 import (
 	"testing"
@@ -9,17 +9,17 @@ import (
 
 func TestLinesComeAndGo(t *testing.T) {
 	var l Lines
-	if is, lacks := l.State(1); is != LineAway || lacks || !l.Ask(0) || l.Ask(0) {
+	if is, lacks := l.State(1); is != Away || lacks || !l.Ask(0) || l.Ask(0) {
 		t.Fatal("an unknown line is not looked up once")
 	}
 	l.Keep(0, &record.Payload{Offs: []uint8{1, 2}, Lines: [][]byte{[]byte("one"), nil}})
-	if is, _ := l.State(1); is != LineHere || string(l.Of(1)) != "one" {
+	if is, _ := l.State(1); is != Here || string(l.Of(1)) != "one" {
 		t.Errorf("line 1 is %d: %q", is, l.Of(1))
 	}
-	if is, _ := l.State(2); is != LineGone {
+	if is, _ := l.State(2); is != Gone {
 		t.Errorf("the line that was given up is %d", is)
 	}
-	if is, lacks := l.State(3); is != LineAway || !lacks || l.Of(1) != nil {
+	if is, lacks := l.State(3); is != Away || !lacks || l.Of(1) != nil {
 		t.Errorf("line 3 is %d, lacks %v: the record is old", is, lacks)
 	}
 }
@@ -51,11 +51,11 @@ func TestMissingLinesAreLookedUpEverMoreSlowly(t *testing.T) {
 
 func TestLinesAreBounded(t *testing.T) {
 	var l Lines
-	for part := range int32(LinesKept + 3) {
+	for part := range int32(Kept + 3) {
 		l.Ask(part)
 		l.Keep(part, &record.Payload{})
 	}
-	if len(l.parts) != LinesKept || l.Ask(2) == false {
-		t.Errorf("%d records are kept, at most %d", len(l.parts), LinesKept)
+	if len(l.parts) != Kept || l.Ask(2) == false {
+		t.Errorf("%d records are kept, at most %d", len(l.parts), Kept)
 	}
 }

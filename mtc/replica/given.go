@@ -1,0 +1,131 @@
+package replica
+
+import (
+	"slices"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// SureWait is how long an offered copy counts of which the thief says nothing: the offer may be
+// lost.
+const SureWait = 5 * time.Second
+
+// Copy is a copy of a task of this node on another node.
+type Copy struct {
+	Number uint64
+	Run    uint64 // of the task here
+	Job    filch.JobID
+	Index  int32
+	Holder record.Owner
+	Since  time.Duration // of the offer, and then of its start
+	Sure   bool          // the holder was told that the copy may begin
+	Runs   bool
+}
+
+// Given is the copies of the tasks of this node on other nodes.
+type Given struct {
+	list []Copy
+	ever map[uint64]uint8 // by run: copies that may have begun, also those that are over
+}
+
+// May reports whether a run may have another copy: most is how many in all, from first to last.
+func (g *Given) May(run uint64, most uint8) bool {
+	n := int(g.ever[run])
+	for i := range g.list {
+		if c := &g.list[i]; c.Run == run && !c.Sure {
+			n++
+		}
+	}
+	return n < int(most)
+}
+
+// On reports whether a node was offered a copy of a run, and has not said that the copy is over.
+func (g *Given) On(run uint64, holder filch.NodeName) bool {
+	return slices.ContainsFunc(g.list, func(c Copy) bool { return c.Run == run && c.Holder.Node == holder })
+}
+
+// Add adds an offered copy.
+func (g *Given) Add(c Copy) { g.list = append(g.list, c) }
+
+// Said takes in what the holder of a copy says; known is false for a copy that is not in the
+// list. run is the task here whose copy it is.
+func (g *Given) Said(now time.Duration, from filch.NodeName, m *message.CopySay) (run uint64, known bool) {
+	i := slices.IndexFunc(g.list, func(c Copy) bool {
+		return c.Number == m.Number && c.Holder.Node == from && c.Job == m.Job && c.Index == m.Index
+	})
+	if i < 0 {
+		return 0, false
+	}
+	c := &g.list[i]
+	run = c.Run
+	switch {
+	case m.State == message.CopyOver:
+		g.list = slices.Delete(g.list, i, i+1)
+	case m.State == message.CopyOffered && !c.Sure:
+		if g.ever == nil {
+			g.ever = make(map[uint64]uint8)
+		}
+		c.Sure = true
+		g.ever[run]++
+	case m.State >= message.CopyRuns:
+		c.Runs, c.Since = true, now-m.Took
+	}
+	return run, true
+}
+
+// Lives reports whether a copy of a run may run, or may begin.
+func (g *Given) Lives(run uint64) bool {
+	return slices.ContainsFunc(g.list, func(c Copy) bool { return c.Run == run && c.Sure })
+}
+
+// End takes the copies of a run off the list, at the end of the run.
+func (g *Given) End(run uint64) (list []Copy) {
+	g.list = slices.DeleteFunc(g.list, func(c Copy) bool {
+		if c.Run == run {
+			list = append(list, c)
+		}
+		return c.Run == run
+	})
+	delete(g.ever, run)
+	return list
+}
+
+// Lost takes the copies at a dead node off the list, and returns the runs.
+func (g *Given) Lost(o record.Owner) (runs []uint64) {
+	g.list = slices.DeleteFunc(g.list, func(c Copy) bool {
+		if c.Holder == o {
+			runs = append(runs, c.Run)
+		}
+		return c.Holder == o
+	})
+	return runs
+}
+
+// Expire takes offers off the list to which no thief answered. next is when the next may.
+func (g *Given) Expire(now time.Duration) (some bool, next time.Duration) {
+	next = filch.Never
+	g.list = slices.DeleteFunc(g.list, func(c Copy) bool {
+		switch {
+		case c.Sure:
+		case c.Since+SureWait <= now:
+			some = true
+			return true
+		default:
+			next = min(next, c.Since+SureWait)
+		}
+		return false
+	})
+	return some, next
+}
+
+// Running is the first copy of a task that runs; false if none does.
+func (g *Given) Running(job filch.JobID, index int32) (c Copy, ok bool) {
+	i := slices.IndexFunc(g.list, func(c Copy) bool { return c.Job == job && c.Index == index && c.Runs })
+	if i < 0 {
+		return c, false
+	}
+	return g.list[i], true
+}
