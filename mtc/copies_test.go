@@ -220,7 +220,7 @@ func TestNoCopyBeginsAfterTheEnd(t *testing.T) {
 	r := limp(t)
 	r.length = func(Start) time.Duration {
 		if r.on == "n2" {
-			return 3 * time.Second
+			return 6 * time.Second
 		}
 		return time.Second
 	}
@@ -232,7 +232,7 @@ func TestNoCopyBeginsAfterTheEnd(t *testing.T) {
 		}
 		return false
 	}
-	r.submit(0, submit.Job{Job: 1, Total: 13, Spec: record.Spec{Replicas: 1}})
+	r.submit(0, submit.Job{Job: 1, Total: 11, Spec: record.Spec{Replicas: 1}})
 	r.run(1, time.Minute)
 	if len(held) == 0 {
 		t.Fatal("no thief asked for a copy")

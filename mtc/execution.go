@@ -185,7 +185,7 @@ func (e *execution) commitStarts(g *gate) {
 		p := record.Proposal{
 			Op: record.OpMerge, Key: record.KeyBlock(j.id, num), Kind: record.RecordBlock, Delta: record.EncodeBlockOps(b.ops, false),
 			// Without Durable, a power loss of all holders of the record loses the start.
-			Durable: j.spec.CommitsStarts(),
+			Durable: j.spec.Once || j.spec.Sure,
 		}
 		e.core.commits.propose(p, func(a record.Answer) {
 			p, err := record.DecodeBlockReply(a.Value)

@@ -48,6 +48,10 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"one-room", "TestTasksTakeTheirOwnRoom"},
 		{"no-rest", "TestGangOfADeadOwnerIsLostAfterItsRanks"},
 		{"gang-early", "TestGangIsCancelledBeforeItsStart"},
+		{"bad-copy-wins", "TestCopyThatFailsWinsNothing"},
+		{"loser-runs", "TestSlowTaskIsCopied"},
+		{"copy-after", "TestNoCopyBeginsAfterTheEnd"},
+		{"copy-counts", "TestCopyThatFailsWinsNothing"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

@@ -29,7 +29,7 @@ func TestLayoutsStay(t *testing.T) {
 			Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 1, Inputs: []policy.Input{}}, {Job: 1, Index: 1, Attempt: 1, Need: 300, Inputs: []policy.Input{}}}, Copies: []CopyItem{},
 		}, "04000000000202000100000000000000020101000002ac020000000000"},
 		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{{Job: 1, Attempt: 3, Recalls: 2, Inputs: []policy.Input{}}}, Copies: []CopyItem{}}, "040000000001020003000004020000000000"},
-		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{}, Copies: []CopyItem{{300, TaskItem{Job: 1, Index: 2, Attempt: 3, Inputs: []policy.Input{}}}}}, "040000000000 01ac02 0202030000000000"},
+		{&Offer{Ranges: []RangeItem{}, Tasks: []TaskItem{}, Copies: []CopyItem{{300, TaskItem{Job: 1, Index: 2, Attempt: 3, Inputs: []policy.Input{}}}}}, "04000000000001ac0202020300000000000000"},
 		{&CopySay{Life: 1, Number: 300, Job: 2, Index: 3, State: CopyRuns, Ended: true, Took: 4}, "0d01ac020403030104"},
 		{&CopyAnswer{Life: 1, Number: 300, Go: true}, "0e01ac0201"},
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},

@@ -29,8 +29,13 @@ func (b *bag) most() int {
 func (w *World) began(b *bag, l *launcher.TaskLaunch, h *host) {
 	s := &l.Start
 	b.grow(s.Index + 1)
-	b.starts[s.Index]++
 	b.running++
+	if s.Copy {
+		w.beganCopy(b, s, h)
+		return
+	}
+	b.starts[s.Index]++
+	w.checkRivals(b, s.Index)
 	w.checkCap(b)
 	w.checkStepsOver(b, s.Index, fmt.Sprintf("task %d.%d begins again", s.Job, s.Index))
 	lapsed := b.lapsed && !b.request.Spec.Once // the starts of those are on disks
@@ -105,6 +110,7 @@ func (w *World) allWell(since time.Duration) bool {
 // checkBagTold: the tally that a client hears is of all tasks.
 func (w *World) checkBagTold(b *bag, e *launcher.TaskNews) {
 	w.checkGangsOver(b)
+	w.awaitLosers(b)
 	w.checkStepsOver(b, -1, fmt.Sprintf("the client of job %d hears that it is over", b.id))
 	if e.Tally.Sum() != e.Total {
 		w.Fail("wrong-tally", "bag %d ended with %+v of %d tasks", b.index, e.Tally, e.Total)

@@ -57,6 +57,7 @@ type deeds struct {
 	starts  []uint16
 	nths    []uint64 // by task: which of its starts happened, as bits
 	oks     []uint16 // ends that were well, by task
+	copies  map[copyOf]int
 	recalls []uint16 // starts that were stopped for a gang, by task
 	running int32
 	lapsed  bool          // a shard of its records came back with older ones

@@ -57,6 +57,7 @@ type machine struct {
 	apartTill  time.Duration // others may not have reached it until then, or it stood still
 	skew       int64         // of its wall clock, ns
 	idle       int           // for how many looks in a row it has had nothing to do
+	slow       time.Duration // how many times as long tasks take here; 0: once
 	starves    int           // for how many looks in a row it has had slots for gangs that wait there
 	noRoom     bool          // its launcher takes in nothing that needs a record
 }

@@ -16,6 +16,7 @@ type process struct {
 	bag    *bag
 	launch launcher.TaskLaunch
 	host   *host
+	began  time.Duration
 	over   bool
 	told   bool // to end
 }
@@ -35,7 +36,7 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 		w.startGang(h, b, l)
 		return
 	}
-	p := &process{bag: b, launch: l, host: h}
+	p := &process{bag: b, launch: l, host: h, began: w.Now()}
 	if h.tasks[l.Serial] != nil {
 		w.Fail("double-start", "%s: a second task %d", h.Name, l.Serial)
 		return
@@ -44,7 +45,7 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	w.takeCores(p)
 	w.began(b, &l, h)
 	w.checkFill(p)
-	length := b.length(w.taskRng)
+	length := b.length(w.taskRng) * max(h.slow, 1)
 	w.beginTaskSteps(p, length)
 	w.At(w.Now()+length, func() { p.finish(b.endOf(&l.Start)) })
 }
@@ -136,6 +137,9 @@ func (h *host) killTasks() {
 
 // endOf is how an attempt of a task ends by its bag's plan.
 func (b *bag) endOf(s *mtc.Start) (e launcher.TaskEnd) {
+	if s.Copy && s.Index%copyFails == 0 {
+		e.Kind, e.Code = launcher.CauseExit, 9
+	}
 	if b.failEvery > 0 && (int(s.Index)+int(s.Attempt))%b.failEvery == 0 {
 		e.Kind, e.Code = launcher.CauseExit, 1+s.Index%7
 	}

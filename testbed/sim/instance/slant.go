@@ -29,6 +29,7 @@ var slants = map[string]slant{
 	"backfill": slantBackfill,
 	"rifts":    slantRifts,
 	"spawns":   slantSpawns,
+	"replicas": slantReplicas,
 }
 
 // Slants names them.

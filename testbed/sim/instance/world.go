@@ -67,6 +67,7 @@ type tasking struct {
 	byBag     map[filch.JobID]*bag
 	ids       map[filch.JobID]launcher.ClientID // that were told
 	lapses    lapses
+	copies    int // of tasks that began
 	taskSteps int // steps of tasks that were submitted
 	quota     quota
 }
