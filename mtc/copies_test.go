@@ -230,7 +230,8 @@ func TestNoCopyBeginsAfterTheEnd(t *testing.T) {
 			held = append(held, rigMail{m: s})
 			return true
 		}
-		return false
+		_, answer := m.(*message.CopyAnswer)
+		return answer && r.now < 30*time.Second
 	}
 	r.submit(0, submit.Job{Job: 1, Total: 11, Spec: record.Spec{Replicas: 1}})
 	r.run(1, time.Minute)

@@ -56,7 +56,7 @@ func Plant(name string) bool {
 		"steal-pops": &mutantStealPops, "no-move": &mutantNoMove, "blind-thaw": &mutantBlindThaw,
 		"no-lose": &mutantNoLose, "retry-forever": &mutantForever, "no-front": &mutantNoFront,
 		"hasty": &mutantHasty, "old-levels": &mutantOldLevels,
-		"drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
+		"told-once": &mutantToldOnce, "drain-keeps": &mutantDrainKeeps, "gone-loses": &mutantGoneLoses,
 		"heir-once": &mutantHeirOnce, "heir-ends": &mutantHeirEnds, "no-after": &mutantNoAfter,
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate, "spares-rest": &mutantSparesRest,
 		"no-rest":      &mutantNoRest,

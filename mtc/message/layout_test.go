@@ -22,7 +22,7 @@ func TestLayoutsStay(t *testing.T) {
 		{&Steal{Ask: 1 << 50, Means: Means{Caps: []CapWord{}, Lengths: []Length{}}}, "038080808080808002000000000000000000"},
 		{&Offer{
 			Life: 1, Xfer: 2, Ask: 300, Ranges: []RangeItem{{1, 2, 300, 4}},
-			Tasks: []TaskItem{{Job: 1, Index: 2, Attempt: 3, Hop: 4, Crashes: 5, Maybe: true, Dedicated: true, Level: 300, Bytes: 600, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}},
+			Tasks:  []TaskItem{{Job: 1, Index: 2, Attempt: 3, Hop: 4, Crashes: 5, Maybe: true, Dedicated: true, Level: 300, Bytes: 600, Inputs: []policy.Input{{Parent: 1, Node: "a", Bytes: 2}}}},
 			Copies: []CopyItem{},
 		}, "040102ac02010202ac02040102020304050101ac02d804010101610200"},
 		{&Offer{

@@ -124,6 +124,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.signal, "signal", "", "send the processes of a task `SIG[@TIME]`, so long before the time limit: 60 or 60s, 10m, M:S (default 60s); B:SIG: only its first process")
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
+	p.Int32Var(&f.replicas, "replicas", 0, "run up to `N` copies of a task that takes far longer than the others, on idle nodes; the first good end counts")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	f.waitFlags.declare(p)
 	p.Lookup("dep").Usage = deps.BagOption
@@ -242,6 +243,9 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	}
 	if err == nil {
 		src, err = f.listed(s, src)
+	}
+	if err == nil {
+		err = f.alone(s)
 	}
 	return s, src, err
 }

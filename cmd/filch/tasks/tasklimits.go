@@ -28,6 +28,7 @@ type needFlags struct {
 // lifeFlags set the start of tasks, and their retries.
 type lifeFlags struct {
 	retries, crashes int32
+	replicas         int32
 	once             bool
 	priority         string
 	waitFlags
@@ -94,6 +95,9 @@ func (f *lifeFlags) starts(sp *record.Spec) error {
 	case f.once && f.retries > 0:
 		return filch.Errorf(filch.Invalid, "--once and --retries %d contradict each other", f.retries)
 	}
+	if err := f.copies(sp); err != nil {
+		return err
+	}
 	rule, err := f.rule()
 	if err != nil {
 		return err
@@ -103,6 +107,39 @@ func (f *lifeFlags) starts(sp *record.Spec) error {
 	}
 	sp.Retries, sp.Once, sp.Retry = f.retries, f.once, rule
 	sp.CrashLimit, sp.Sure = uint8(max(f.crashes, 1)), f.crashes == 0
+	return nil
+}
+
+// copies fills in how many copies a slow task may have.
+func (f *lifeFlags) copies(sp *record.Spec) error {
+	switch {
+	case f.replicas < 0 || f.replicas > record.MaxReplicas:
+		return filch.Errorf(filch.Invalid, "--replicas takes 0 to %d, not %d", record.MaxReplicas, f.replicas)
+	case f.replicas > 0 && f.once:
+		return filch.Errorf(filch.Invalid, "--once and --replicas %d contradict each other: a copy is a second start", f.replicas)
+	}
+	sp.Replicas = uint8(f.replicas)
+	return nil
+}
+
+// alone returns an error for tasks that may have copies and write files that the copies would
+// share, or run under a limit that the copies would exceed.
+func (f *submitFlags) alone(s *submit.Job) error {
+	why := ""
+	switch {
+	case f.replicas == 0:
+	case f.worker:
+		why = "a worker runs many tasks"
+	case f.gangs():
+		why = "a task of ranks has no copies"
+	case s.Spec.Capped():
+		why = "copies would take of the limit of -j, % or --resource"
+	case f.stdout != "" && f.stdout != "none", f.stderr != "" && f.stderr != "none" && f.stderr != "-":
+		why = "a task and its copy would write the same file of -o or -e; without them, filch logs has the output"
+	}
+	if why != "" {
+		return filch.Errorf(filch.Invalid, "--replicas does not go with these options: %s", why)
+	}
 	return nil
 }
 

@@ -396,7 +396,9 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	if s.Total = int32(len(s.Nodes)); s.Total == 0 {
 		return nil, nil, filch.Errorf(filch.Invalid, "the workflow has no tasks")
 	}
-	s.Spec.Once = once > 0
+	if s.Spec.Once = once > 0; !s.Spec.Once && !f.inPlace {
+		s.Spec.Replicas = 1 // the outputs of a copy appear with its end, or never
+	}
 	table.Fill(&s.Spec)
 	return s, &o, nil
 }
