@@ -38,11 +38,20 @@ type Task struct {
 	// Of a task without an end: nodes that did not answer, and may run the task.
 	Silent []filch.NodeName `json:"silent,omitempty"`
 	Bytes  int64            `json:"output_bytes"`
+	// Of a running task that takes long: its copies on other nodes.
+	Copies []TaskCopy `json:"copies,omitempty"`
 	// Part of the output was longer than the node keeps, or found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
 	// The stages so far, in order, where a single task is asked for.
 	Times []TaskTime `json:"times,omitempty"`
 	Used
+}
+
+// TaskCopy is a copy of a task that runs beside the task.
+type TaskCopy struct {
+	Node    filch.NodeName `json:"node"`
+	BeganNS int64          `json:"began_unix_ns,omitempty"`
+	Took    float64        `json:"elapsed"` // seconds so far
 }
 
 // Ended is the end of the task, to the microsecond, by the clock of its node.
@@ -83,6 +92,7 @@ type RunningTask struct {
 	Node    filch.NodeName `json:"node"`
 	Attempt filch.Attempt  `json:"attempt"`
 	Maybe   bool           `json:"maybe_one_more,omitempty"` // as in [Task]
+	Copy    bool           `json:"copy,omitempty"`           // of a task that another node runs
 	Took    float64        `json:"elapsed"`                  // seconds so far
 	Serial  uint64         `json:"-"`                        // of the attempt, on its node
 }
@@ -160,6 +170,7 @@ const MaxBehind = 16
 // TaskNow is a node's knowledge of a task without a recorded end.
 type TaskNow struct {
 	Running bool          `json:"running,omitempty"`
+	Copy    bool          `json:"copy,omitempty"` // what runs is a copy: another node has the task
 	Attempt filch.Attempt `json:"attempt,omitempty"`
 	BeganNS int64         `json:"began_unix_ns,omitempty"`
 	Took    float64       `json:"elapsed,omitempty"`

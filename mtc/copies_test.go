@@ -233,7 +233,7 @@ func TestNoCopyBeginsAfterTheEnd(t *testing.T) {
 		_, answer := m.(*message.CopyAnswer)
 		return answer && r.now < 30*time.Second
 	}
-	r.submit(0, submit.Job{Job: 1, Total: 11, Spec: record.Spec{Replicas: 1}})
+	r.submit(1, submit.Job{Job: 1, Total: 11, Spec: record.Spec{Replicas: 1}})
 	r.run(1, time.Minute)
 	if len(held) == 0 {
 		t.Fatal("no thief asked for a copy")

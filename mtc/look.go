@@ -125,6 +125,7 @@ type Started struct {
 	Limit   time.Duration // of the task; 0 none
 	Attempt filch.Attempt
 	Maybe   bool // as [record.Task.Maybe]
+	Copy    bool // of a task that another node runs
 }
 
 // Started describes the start of a run. ok is false if the run of a [Start] has ended.
@@ -133,7 +134,7 @@ func (l Look) Started(run uint64) (s Started, ok bool) {
 	if r == nil || !r.started {
 		return s, false
 	}
-	s = Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Limit: l.core.ownLimit(r.job, r.payload)}
+	s = Started{Began: r.began, Attempt: r.item.Attempt, Maybe: r.item.Maybe, Copy: r.copy != nil, Limit: l.core.ownLimit(r.job, r.payload)}
 	if s.Limit <= 0 {
 		s.Limit = r.job.spec.Limit
 	}

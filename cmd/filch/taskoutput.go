@@ -238,6 +238,9 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Again > 0 {
 		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
 	}
+	for _, k := range t.Copies {
+		ui.Printf("%-10s on %s, since %s (%s)\n", "copy", ui.Clean(string(k.Node)), ui.Clock(time.UnixMicro(k.BeganNS/1e3)), filch.ShortTime(time.Duration(k.Took*1e9)))
+	}
 	if t.Ranks != "" {
 		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
 	}

@@ -32,7 +32,7 @@ var columns = []column{
 	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
 	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
 	{"state", "", false, func(t *Row) string { return t.State }, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
-	{"node", "of the last try", false, func(t *Row) string { return string(t.Node) }, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
+	{"node", "of the last try; n1+n2: a copy runs on n2", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
 	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {
 			return ""
@@ -98,6 +98,15 @@ var columns = []column{
 }
 
 // ran reports whether an attempt began.
+// nodes are the node of the task, and the nodes of its copies.
+func (t *Row) nodes() string {
+	s := string(t.Node)
+	for i := range t.Copies {
+		s += "+" + string(t.Copies[i].Node)
+	}
+	return s
+}
+
 func (t *Row) ran() bool { return t.Began > 0 || t.State == filch.Running.String() }
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }

@@ -303,8 +303,13 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 	if r.More > 0 {
 		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", filch.Plural(r.More, "task"), launcher.MaxRunning))
 	}
+	copies := map[int32][]launcher.TaskCopy{}
 	for _, k := range r.Tasks {
 		i, has := v.Spec.Index(k.Index)
+		if k.Copy {
+			copies[i] = append(copies[i], launcher.TaskCopy{Node: k.Node, Took: k.Took})
+			continue
+		}
 		if !has || i >= v.Rec.Total || at[i] {
 			continue // added since, or moved while the nodes were asked
 		}
@@ -312,6 +317,9 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		t := v.listed(i)
 		t.State, t.Node, t.Attempts, t.Maybe, t.Took = filch.Running.String(), k.Node, k.Attempt, k.Maybe, k.Took
 		list = append(list, t)
+	}
+	for k := range list {
+		list[k].Copies = copies[list[k].at]
 	}
 	return list, nil
 }

@@ -102,7 +102,7 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index, pl
 			h.Running, h.Serial = true, serial
 			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
-			h.Attempt = s.Attempt
+			h.Attempt, h.Copy = s.Attempt, s.Copy
 			h.BeganNS = wall - int64(h.Took*float64(time.Second))
 		}
 	}
@@ -161,7 +161,7 @@ func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.R
 		if r.job == id && r.over == nil && w.Gangs.isRunning(r) {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
-				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Took: took, Serial: serial,
+				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
 			})
 		}
 	}
