@@ -10,6 +10,10 @@ var (
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
-	mutantLoserRuns, mutantCopyAfter = name == "loser-runs", name == "copy-after"
-	return name == "" || mutantLoserRuns || mutantCopyAfter
+	known := name == ""
+	for n, p := range map[string]*bool{"loser-runs": &mutantLoserRuns, "copy-after": &mutantCopyAfter} { // any order
+		*p = n == name
+		known = known || *p
+	}
+	return known
 }

@@ -29,7 +29,8 @@ var Parts = map[string][]string{
 	"replication":    {"dht/store/primary.go", "dht/store/replica.go", "dht/store/reconfigure.go", "dht/store/learner.go", "dht/store/recover.go", "dht/roster/reconfig.go", "dht/store/record/apply.go", "dht/store/record/dedup.go", "dht/store/callers.go", "dht/store/acceptor.go", "dht/store/proposer.go", "dht/store/persist.go"},
 	"conditions":     {"mtc/before/before.go", "mtc/before/each.go", "launcher/node/origin/awaits.go"},
 	"explain":        {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
-	"tasks":          {"mtc/leader.go", "mtc/each.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
+	"replicas":       {"mtc/copies.go", "mtc/replica/copies.go", "mtc/replica/given.go", "mtc/replica/taken.go", "mtc/replica/lengths.go"},
+	"tasks":          {"mtc/leader.go", "mtc/each.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/search/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
 }
 
 // Faults are all that a simulator catches. The suites of single packages (mtc, dht,
@@ -59,6 +60,9 @@ var Faults = []Fault{
 	{"mute-tasks", "launcher/node/tasks", "explain", Instance, 60, "stewards"},
 	{"cap-free", "mtc/record", "tasks", Instance, 10, "caps"},
 	{"no-after", "mtc", "tasks", Instance, 400, ""},
+	{"bad-copy-wins", "mtc", "replicas", Instance, 20, "replicas"},
+	{"loser-runs", "mtc", "replicas", Instance, 60, "replicas"},
+	{"copy-after", "mtc/replica", "replicas", Instance, 100, "replicas"},
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"each-early", "mtc/before", "conditions", Instance, 60, ""},
