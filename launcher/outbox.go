@@ -174,6 +174,7 @@ type Outbox struct {
 
 	// Actions on started tasks.
 	TaskStops   []TaskStop
+	TaskLosers  []mtc.Loser
 	TaskForgets []filch.JobID
 }
 
@@ -185,6 +186,7 @@ func (o *Outbox) Reset() {
 	}
 	o.Deeds, o.Sends, o.Replies = o.Deeds[:0], o.Sends[:0], o.Replies[:0]
 	o.Tasks, o.GangEnds, o.TaskStops, o.TaskForgets = o.Tasks[:0], o.GangEnds[:0], o.TaskStops[:0], o.TaskForgets[:0]
+	o.TaskLosers = o.TaskLosers[:0]
 	o.Logs, o.Stores, o.Hurry = o.Logs[:0], o.Stores[:0], 0
 	o.Mirror, o.Seeks, o.Look, o.Drain = o.Mirror[:0], o.Seeks[:0], false, nil
 }

@@ -49,6 +49,12 @@ func (n node) Stop(run uint64, job filch.JobID) {
 	n.out.Stops = append(n.out.Stops, Stop{Run: run, Job: job})
 }
 
+func (n node) Outdone(id filch.JobID, index int32) {
+	if j := n.jobs[id]; j != nil && j.spec != nil && j.Graph() {
+		n.out.Losers = append(n.out.Losers, Loser{id, j.spec.Name(index)})
+	}
+}
+
 func (n node) Tell() { n.victim.fresh = true }
 
 func (n node) Waits(id filch.JobID, by int) {
@@ -132,6 +138,9 @@ func (n node) Beaten(id filch.JobID, index int32) {
 // rivalled takes in the end of a copy here, or of a task with copies. True: there is no more to
 // do about the end. A bad end of a task waits for its copies; of a copy, it counts for nothing.
 func (c *Core) rivalled(r *run, e *End) bool {
+	if e.State == filch.OK && (r.beaten || r.copy != nil && r.copy.Gone) {
+		node{c}.Outdone(r.job.id, r.item.Index)
+	}
 	switch {
 	case r.copy != nil && (r.copy.Gone || e.State != filch.OK && !mutantBadCopyWins):
 		c.copies.Failed(r.copy)

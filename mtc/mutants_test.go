@@ -48,6 +48,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"one-room", "TestTasksTakeTheirOwnRoom"},
 		{"no-rest", "TestGangOfADeadOwnerIsLostAfterItsRanks"},
 		{"gang-early", "TestGangIsCancelledBeforeItsStart"},
+		{"bound", "TestFreeNodeWithTheDataTakesBoundTasks"},
 		{"bad-copy-wins", "TestCopyThatFailsWinsNothing"},
 		{"loser-runs", "TestSlowTaskIsCopied"},
 		{"copy-after", "TestNoCopyBeginsAfterTheEnd"},

@@ -40,37 +40,24 @@ func (c *Core) record(j *job, it queue.Item, t record.Task) {
 
 // The methods below are a job as the parts see the job: see [ends.Job] and [lines.Job].
 
-func (j *job) ID() filch.JobID            { return j.id }
-func (j *job) Pending() *ends.Pending     { return &j.pending }
-func (j *job) Over() bool                 { return j.over }
-func (j *job) Graph() bool                { return j.rec != nil && j.rec.Graph }
-func (j *job) Last() bool                 { return j.running == 0 && j.queue.Empty() && j.queue.pending == 0 }
-func (j *job) Led(list []message.ToldEnd) { j.core.ledEnds(j, list) }
-func (j *job) Recorded(rec *record.Job)   { j.core.onRecord(j, rec) }
-func (j *job) Look()                      { j.core.lookJob(j) }
-func (j *job) Payloads() *lines.Lines     { return &j.payloads }
-func (j *job) HasLines() bool             { return j.spec.Payloads }
-func (j *job) Record() *record.Job        { return j.rec }
-func (j *job) Sent()                      { j.core.forget(j) }
+func (j *job) ID() filch.JobID                    { return j.id }
+func (j *job) Pending() *ends.Pending             { return &j.pending }
+func (j *job) Over() bool                         { return j.over }
+func (j *job) Graph() bool                        { return j.rec != nil && j.rec.Graph }
+func (j *job) Last() bool                         { return j.running == 0 && j.queue.Empty() && j.queue.pending == 0 }
+func (j *job) Led(list []message.ToldEnd)         { j.core.ledEnds(j, list) }
+func (j *job) Recorded(rec *record.Job)           { j.core.onRecord(j, rec) }
+func (j *job) Look()                              { j.core.lookJob(j) }
+func (j *job) Payloads() *lines.Lines             { return &j.payloads }
+func (j *job) HasLines() bool                     { return j.spec.Payloads }
+func (j *job) Record() *record.Job                { return j.rec }
+func (j *job) Range(i int32) (hi int32)           { return j.queue.RangeAt(i) }
+func (j *job) Next(most int, f func(index int32)) { j.queue.Next(most, f) }
+func (j *job) Sent()                              { j.core.forget(j) }
 
 func (j *job) Leader() (name filch.NodeName, led bool) {
 	if j.rec != nil {
 		name = j.rec.Leader.Node
 	}
 	return name, j.leader != nil
-}
-
-func (j *job) Range(index int32) (hi int32) {
-	if len(j.queue.Ranges) == 0 || j.queue.Ranges[0].Next > index+1 {
-		return 0
-	}
-	return j.queue.Ranges[0].Hi
-}
-
-func (j *job) Next(most int, f func(index int32)) {
-	for _, h := range [...]*queue.Heap{&j.queue.Dedicated, &j.queue.Shared} {
-		for i := range min(len(*h), most) {
-			f((*h)[i].Index)
-		}
-	}
 }

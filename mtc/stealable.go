@@ -30,6 +30,14 @@ func (v *victim) spare(j *job, suits queue.Suits, m *message.Means, thief *filch
 	return spare + cooling
 }
 
+// bound is how many dedicated tasks of a job would wait here, while a thief has their data.
+func (v *victim) bound(j *job, thief *filch.Member) int64 {
+	if thief == nil || j.spec.Capped() || v.core.mover.Kind != policy.ADAGE {
+		return 0
+	}
+	return j.queue.BoundFor(thief.Name, v.core.exec.slotsFor(j))
+}
+
 // stealable reports whether tasks of a job are worth moving to a thief: tasks of a capped
 // job are if the thief has tokens for each of them, or there may be free tokens: nodes with
 // tokens for a few of the tasks would pass the others to and fro. A draining node keeps

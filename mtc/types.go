@@ -58,6 +58,12 @@ type Stop struct {
 	Job filch.JobID
 }
 
+// Loser is a task that ended well here after another end was recorded: its files are in vain.
+type Loser struct {
+	Job  filch.JobID
+	Name int32 // as in [Start]
+}
+
 // Stored is a record whose home is this node.
 type Stored struct {
 	Key   string
@@ -110,6 +116,7 @@ type Out struct {
 	Starts    []Start
 	Goes      []uint64 // runs of gangs whose start is committed: see [Gangs.Launched]
 	Stops     []Stop
+	Losers    []Loser
 	Sends     []Send
 	Tells     []Tell
 	Reserved  []filch.JobID // runs that have the tokens of their reservation
@@ -125,5 +132,5 @@ func (o *Out) Reset() {
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
 	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
-	o.Remains, o.Goes = o.Remains[:0], o.Goes[:0]
+	o.Remains, o.Goes, o.Losers = o.Remains[:0], o.Goes[:0], o.Losers[:0]
 }

@@ -94,7 +94,7 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	for _, j := range v.core.order {
 		if v.stealable(j, m, thief) {
 			suits := j.suits(thief)
-			n := v.spare(j, suits, m, thief) + j.queue.LateFor(suits, v.inTime(m)) + j.queue.LackingFor(v.served(j, m, suits))
+			n := v.bound(j, thief) + v.spare(j, suits, m, thief) + j.queue.LateFor(suits, v.inTime(m)) + j.queue.LackingFor(v.served(j, m, suits))
 			if load == 0 && n > 0 {
 				class = j.ticket.Class
 			}
@@ -216,6 +216,10 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
 		for _, it := range j.queue.CutLacking(v.served(j, m, suits), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
+		}
+		for _, it := range j.queue.CutBound(thief.Name, min(want, v.bound(j, thief)), &space) {
+			want--
+			x.addTask(j, it, true)
 		}
 		here := min(want, v.spare(j, suits, m, thief))
 		room := message.OfferRangesMax - len(x.offer.Ranges)

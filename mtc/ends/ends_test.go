@@ -13,12 +13,13 @@ import (
 
 // rig is a node with a store that answers a merge when the test says so.
 type rig struct {
-	now    time.Duration
-	serial uint64
-	wake   time.Duration
-	values map[string][]byte
-	asked  []ask
-	sent   []message.Message
+	now     time.Duration
+	serial  uint64
+	wake    time.Duration
+	values  map[string][]byte
+	asked   []ask
+	sent    []message.Message
+	outdone []int32
 }
 
 type ask struct {
@@ -33,6 +34,7 @@ func (r *rig) Wall() int64                              { return int64(r.now) }
 func (r *rig) Length() time.Duration                    { return time.Millisecond }
 func (r *rig) Working() int                             { return 1 }
 func (r *rig) Self() record.Owner                       { return record.Owner{Node: "n1", Incarnation: 1} }
+func (r *rig) Outdone(_ filch.JobID, index int32)       { r.outdone = append(r.outdone, index) }
 func (r *rig) Serial() uint64                           { r.serial++; return r.serial }
 func (r *rig) Wake(at time.Duration)                    { r.wake = at }
 func (r *rig) Warn(filch.JobID, string, ...any)         {}
@@ -176,5 +178,31 @@ func TestVoidGoesWithTheTally(t *testing.T) {
 			t.Fatalf("the record of the job is %+v, want 300 cancelled tasks", j.rec)
 		}
 		r.Retell(j, 0)
+	}
+}
+
+// TestCopyThatCameSecond: the end of a copy goes to the record at once; of a task that has another
+// end the caller learns the recorded end, and that the files of the copy are in vain.
+func TestCopyThatCameSecond(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		n, r := newRig(t, 1)
+		j := &rigJob{leader: "n1", graph: true}
+		if second {
+			op := record.BlockOp{Kind: record.BlockEnd, Task: record.Task{State: filch.OK, Attempt: 1, Owner: record.Owner{Node: "n2", Incarnation: 1}, Began: 5}}
+			n.Merge(record.KeyBlock(1, 0), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, false), func(record.Answer) {})
+			n.answer(t)
+		}
+		it, task := ok(0)
+		task.Began = 7
+		var got *record.Task
+		r.EndCopy(j, it, task, func(k *record.Task) { got = k })
+		n.answer(t)
+		by := filch.NodeName("n1")
+		if second {
+			by = "n2"
+		}
+		if got == nil || got.By.Node != by || (len(n.outdone) > 0) != second || j.led != 1 {
+			t.Errorf("second %v: the record is %+v, outdone %v, told %d", second, got, n.outdone, j.led)
+		}
 	}
 }

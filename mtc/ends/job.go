@@ -19,6 +19,8 @@ type Node interface {
 	Wake(at time.Duration)
 	Warn(id filch.JobID, format string, args ...any)
 	Send(to filch.NodeName, m message.Message)
+	// Outdone takes in that a task ended well here, and the record has the end of another node.
+	Outdone(id filch.JobID, index int32)
 	Merge(key string, kind record.RecordKind, delta []byte, then func(record.Answer))
 }
 

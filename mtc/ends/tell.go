@@ -28,7 +28,11 @@ func (r *Recorder) told(j Job, num int32, ends []record.BlockOp, b *record.Block
 		if t == nil || t.State == 0 {
 			continue
 		}
-		list = append(list, message.ToldEnd{Index: num*record.BlockSize + int32(ends[i].Off), State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
+		index := num*record.BlockSize + int32(ends[i].Off)
+		if ends[i].State == filch.OK && t.By.Node != r.node.Self().Node {
+			r.node.Outdone(j.ID(), index)
+		}
+		list = append(list, message.ToldEnd{Index: index, State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
 	}
 	leader, led := j.Leader()
 	if led {

@@ -16,6 +16,7 @@ type Item struct {
 	Recalls uint8
 	Tracked bool // commit the start before the task begins
 	Maybe   bool // as [record.Task.Maybe]
+	Rebound bool // a dedicated task that was offered to a free node with its data
 	// Need is the number of the task's need plus 1; 0 as long as no node has seen the
 	// task's line.
 	Need   int32

@@ -4,6 +4,7 @@ package queue
 
 // The planted faults, all off; see mutants_on.go.
 const (
+	mutantBound     = false
 	mutantAscending = false
 	mutantLevelless = false
 )

@@ -5,12 +5,13 @@ package queue
 // Planted faults, switched on singly, for tests to catch. The faults exist only under the
 // build tag mutants.
 var (
+	mutantBound     bool // a dedicated task stays where it is
 	mutantAscending bool // the smallest task goes first
 	mutantLevelless bool // the critical path does not count
 )
 
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
-	mutantAscending, mutantLevelless = name == "ascending", name == "levelless"
-	return name == "" || mutantAscending || mutantLevelless
+	mutantAscending, mutantLevelless, mutantBound = name == "ascending", name == "levelless", name == "bound"
+	return name == "" || mutantAscending || mutantLevelless || mutantBound
 }

@@ -274,6 +274,23 @@ func (q *Ready) FirstSingle() (it *Item, ok bool) {
 	return &Item{}, false
 }
 
+// Next calls f with the first tasks of both heaps, about most of each.
+func (q *Ready) Next(most int, f func(index int32)) {
+	for _, h := range [...]*Heap{&q.Dedicated, &q.Shared} {
+		for i := range min(len(*h), most) {
+			f((*h)[i].Index)
+		}
+	}
+}
+
+// RangeAt is the end of the first range, if a task is in the range or just before; else 0.
+func (q *Ready) RangeAt(index int32) (hi int32) {
+	if len(q.Ranges) == 0 || q.Ranges[0].Next > index+1 {
+		return 0
+	}
+	return q.Ranges[0].Hi
+}
+
 // FirstRecalls is how often the task that starts next was stopped for a gang.
 func (q *Ready) FirstRecalls() uint8 {
 	it, _ := q.FirstSingle()
@@ -424,6 +441,47 @@ func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 	}
 	for _, it := range keep {
 		q.Shared.Push(it)
+	}
+	return cut
+}
+
+// bindsTo reports whether a dedicated task may go to a node after all: the node has most of its
+// input, and the task was not offered so before.
+func (a *Item) bindsTo(node filch.NodeName) bool {
+	there, all := int64(0), int64(0)
+	for i := range a.Inputs {
+		all += a.Inputs[i].Bytes
+		if a.Inputs[i].Node == node || slices.Contains(a.Inputs[i].Copies, node) {
+			there += a.Inputs[i].Bytes
+		}
+	}
+	return !a.Rebound && there > 0 && 2*there > all && !mutantBound
+}
+
+// BoundFor counts the dedicated tasks, without the first keep, that may go to a node after all.
+func (q *Ready) BoundFor(node filch.NodeName, keep int32) (n int64) {
+	for i := range q.Dedicated {
+		if q.Dedicated[i].bindsTo(node) {
+			n++
+		}
+	}
+	return max(min(n, int64(len(q.Dedicated))-int64(keep)), 0)
+}
+
+// CutBound takes at most `most` of these tasks off the queue, the last first, as long as the offer
+// has space for each. A task is offered so only once (Albatross's late binding).
+func (q *Ready) CutBound(node filch.NodeName, most int64, space *int) (cut []Item) {
+	if most <= 0 {
+		return nil
+	}
+	all := bottom(&q.Dedicated, len(q.Dedicated))
+	for _, it := range all {
+		if int64(len(cut)) < most && it.bindsTo(node) && it.Fits(space) {
+			it.Rebound = true
+			cut = append(cut, it)
+			continue
+		}
+		q.Dedicated.Push(it)
 	}
 	return cut
 }

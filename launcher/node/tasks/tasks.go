@@ -329,6 +329,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	for _, s := range o.Stops {
 		w.stopTask(t, s.Run)
 	}
+	t.Out.TaskLosers = append(t.Out.TaskLosers, o.Losers...)
 	for i := range o.Sends {
 		t.Send(o.Sends[i].To, &launcher.TaskWord{Body: message.Encode(o.Sends[i].Message)})
 	}
@@ -352,7 +353,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Losers)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.

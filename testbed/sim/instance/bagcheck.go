@@ -203,6 +203,8 @@ func (w *World) checkTask(b *bag, i int32, k *record.Task, void filch.State) {
 	switch {
 	case (k.State == 0) == (void == 0):
 		w.Fail("ends", "task %d.%d has the ends %v and %v", b.id, i, k.State, void)
+	case k.Code == copyCode:
+		w.Fail("wrong-end", "task %d.%d is recorded with the bad end of a copy", b.id, i)
 	case starts > k.Starts():
 		w.Fail("starts", "task %d.%d was started %d times, its record says %d at most (%+v)", b.id, i, starts, k.Starts(), *k)
 	case k.State == filch.OK && b.oks[i] == 0:

@@ -8,8 +8,11 @@ import (
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
-// copyFails: of so many tasks, the copies of one fail.
-const copyFails = 4
+// Of copyFails tasks, the copies of one fail, with copyCode.
+const (
+	copyFails = 4
+	copyCode  = 9
+)
 
 // copyOf is an attempt of a task that has copies.
 type copyOf struct {

@@ -138,7 +138,7 @@ func (h *host) killTasks() {
 // endOf is how an attempt of a task ends by its bag's plan.
 func (b *bag) endOf(s *mtc.Start) (e launcher.TaskEnd) {
 	if s.Copy && s.Index%copyFails == 0 {
-		e.Kind, e.Code = launcher.CauseExit, 9
+		e.Kind, e.Code = launcher.CauseExit, copyCode
 	}
 	if b.failEvery > 0 && (int(s.Index)+int(s.Attempt))%b.failEvery == 0 {
 		e.Kind, e.Code = launcher.CauseExit, 1+s.Index%7
