@@ -221,6 +221,9 @@ func (l *loop) once() {
 	for _, s := range o.TaskStops {
 		d.mirror.stop(s)
 	}
+	for _, k := range o.TaskLosers {
+		d.files.Unpublish(k.Job, k.Name)
+	}
 	for _, j := range o.TaskForgets {
 		d.runners.Forget(j)
 	}

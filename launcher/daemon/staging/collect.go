@@ -112,6 +112,19 @@ func (g *Files) Sizes(files []wire.StagedFile) []int64 {
 // collectWait bounds the copy of one file.
 const collectWait = 10 * time.Minute
 
+// Unpublish removes the outputs of a task here that ended after another end of the task was
+// recorded: tasks and users read the files of that end. A task that reads one is given it anew.
+func (g *Files) Unpublish(job filch.JobID, task int32) {
+	root, err := os.OpenRoot(filepath.Join(g.dir, job.String()))
+	if err != nil {
+		return // the files of the job are gone
+	}
+	defer root.Close()
+	if err := root.RemoveAll(path.Dir(keptPath(task, "x"))); err != nil {
+		g.in.Fault("cannot remove the files of a task that came second", err)
+	}
+}
+
 // Forget removes the files of a job unless a task of the job runs here. The removal may
 // end later.
 func (g *Files) Forget(job filch.JobID) error {

@@ -287,3 +287,38 @@ func TestPartOfAFileIsRemoved(t *testing.T) {
 		t.Error("a part is left")
 	}
 }
+
+// TestUnpublishedOutputIsGivenAnew: the output of a task that came second is removed, and a
+// reader on the same node gets the output of the recorded end.
+func TestUnpublishedOutputIsGivenAnew(t *testing.T) {
+	c := newPair(t)
+	for _, n := range []filch.NodeName{"n1", "n2"} {
+		root, err := c.node(n).root(7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := root.MkdirAll("have/3/sub", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := root.WriteFile("have/3/sub/out", []byte(n), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		if err := root.WriteFile("have/start", []byte("x"), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		_ = root.Close()
+	}
+	g := c.node("n2")
+	g.Unpublish(7, 3)
+	g.Unpublish(8, 3) // a job without files
+	if _, err := os.Stat(filepath.Join(g.dir, "7/have/3")); !os.IsNotExist(err) {
+		t.Errorf("the files are left: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(g.dir, "7/have/start")); err != nil {
+		t.Errorf("other files are gone: %v", err)
+	}
+	p, err := g.part(t.Context(), "n1", wire.Fetch{Job: 7, Writer: 3, Name: "sub/out"})
+	if err != nil || string(p.Data) != "n1" {
+		t.Errorf("got %q, %v, want the file of n1", p.Data, err)
+	}
+}

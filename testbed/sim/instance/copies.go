@@ -23,9 +23,7 @@ type copyOf struct {
 // slantReplicas has bags and workflows whose slow tasks have copies, and hosts on which tasks
 // take ten times as long.
 func slantReplicas(w *World, d *engine.Dice) {
-	for range 2 {
-		w.drawBag(d)
-	}
+	w.drawBag(d)
 	for _, h := range w.hosts[:1+d.N(2)] {
 		h.slow = 10
 	}
@@ -36,7 +34,11 @@ func slantReplicas(w *World, d *engine.Dice) {
 		}
 		s.Spec.Replicas, s.Spec.Cap = uint8(1+d.N(2)), 0
 		s.Spec.Once = d.Chance(0.1)
-		b.longest = d.Between(100*time.Millisecond, 800*time.Millisecond)
+		b.stepEvery = 0 // the steps of a task that lost may outlive the bag for a moment
+		if len(s.Nodes) == 0 {
+			s.Total = min(s.Total, 60)
+		}
+		b.longest = d.Between(500*time.Millisecond, 1500*time.Millisecond)
 		b.shortest = b.longest * 3 / 4
 	}
 }
@@ -82,7 +84,7 @@ func (w *World) checkRivals(b *bag, index int32) {
 
 // losersWait bounds how long a task runs after the end of its bag: its host hears of the end, and
 // the process ends when it is told.
-const losersWait = 10 * time.Second
+const losersWait = 5 * time.Second
 
 // awaitLosers: what still runs of a bag that is over is stopped soon.
 func (w *World) awaitLosers(b *bag) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -71,7 +72,15 @@ func TestSlantSeeds(t *testing.T) {
 	for _, name := range Slants() {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
-			sum := Sum(&text, engine.Sweep(1, count, func(seed uint64) Run { return RunSlanted(seed, name, nil) }))
+			copies := atomic.Int64{}
+			sum := Sum(&text, engine.Sweep(1, count, func(seed uint64) Run {
+				r := RunSlanted(seed, name, nil)
+				copies.Add(int64(r.Copies))
+				return r
+			}))
+			if t.Logf("figure: %d copies of tasks began", copies.Load()); name == "replicas" && copies.Load() == 0 {
+				t.Error("no copy of a task began")
+			}
 			if sum.Bad > 0 {
 				t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
 			}

@@ -62,7 +62,6 @@ var Faults = []Fault{
 	{"no-after", "mtc", "tasks", Instance, 400, ""},
 	{"bad-copy-wins", "mtc", "replicas", Instance, 20, "replicas"},
 	{"loser-runs", "mtc", "replicas", Instance, 60, "replicas"},
-	{"copy-after", "mtc/replica", "replicas", Instance, 100, "replicas"},
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"each-early", "mtc/before", "conditions", Instance, 60, ""},
