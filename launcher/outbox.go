@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/mtc"
 )
 
 // ClientID names a connection of a local client while the connection lasts.

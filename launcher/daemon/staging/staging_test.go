@@ -317,7 +317,7 @@ func TestUnpublishedOutputIsGivenAnew(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(g.dir, "7/have/start")); err != nil {
 		t.Errorf("other files are gone: %v", err)
 	}
-	p, err := g.part(t.Context(), "n1", wire.Fetch{Job: 7, Writer: 3, Name: "sub/out"})
+	p, err := g.part(t.Context(), "n1", wire.Fetch{Job: 7, Writer: 3, Path: "sub/out"})
 	if err != nil || string(p.Data) != "n1" {
 		t.Errorf("got %q, %v, want the file of n1", p.Data, err)
 	}
