@@ -97,6 +97,8 @@ var idleExports = map[string]string{
 	"mtc/message.KindLoad":               ownOnly,
 	"mtc/message.KindLoadAsk":            testbedOnly,
 	"mtc/message.KindNews":               testbedOnly,
+	"mtc/message.KindCopyAnswer":         ownOnly,
+	"mtc/message.KindCopySay":            ownOnly,
 	"mtc/message.KindOffer":              testbedOnly,
 	"mtc/message.KindSteal":              testbedOnly,
 	"mtc/message.KindTold":               ownOnly,

@@ -20,13 +20,16 @@ type rivals struct {
 	heldAt time.Duration // when it came
 }
 
-// ran is how long a task ran, at its end.
-func (r *run) ran(now time.Duration) time.Duration {
+// end is when a run ended of which the end is taken in now.
+func (r *rivals) end(now time.Duration) time.Duration {
 	if r.held != nil {
-		now = r.heldAt
+		return r.heldAt
 	}
-	return now - r.began
+	return now
 }
+
+// ran is how long a task ran, at its end.
+func (r *run) ran(now time.Duration) time.Duration { return r.end(now) - r.began }
 
 // copies counts the copies of tasks of other nodes.
 type copies struct {
@@ -45,9 +48,7 @@ func (j *job) kindOf(line []byte) (k replica.Kind, states time.Duration) {
 
 // The methods below are the Core as its copies see the Core: see [replica.Node].
 
-func (n node) Stop(run uint64, job filch.JobID) {
-	n.out.Stops = append(n.out.Stops, Stop{Run: run, Job: job})
-}
+func (n node) Stop(run uint64, job filch.JobID) { n.out.Stops = append(n.out.Stops, Stop{run, job}) }
 
 func (n node) Outdone(id filch.JobID, index int32) {
 	if j := n.jobs[id]; j != nil && j.spec != nil && j.Graph() {

@@ -8,8 +8,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Kept bounds the payload records that a node keeps of a job.
-const Kept = 256
+// kept bounds the payload records that a node keeps of a job.
+const kept = 256
 
 // How often a node looks up a line that the store does not have yet, and the job
 // meanwhile, to learn the last adder.
@@ -118,7 +118,7 @@ func (l *Lines) Ask(part int32) bool {
 func (l *Lines) Keep(part int32, p *record.Payload) {
 	l.parts[part] = p
 	l.order = append(l.order, part)
-	for len(l.order) > Kept {
+	for len(l.order) > kept {
 		l.Found(l.order[0])
 		delete(l.parts, l.order[0])
 		l.order = slices.Delete(l.order, 0, 1)

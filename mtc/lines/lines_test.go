@@ -51,11 +51,11 @@ func TestMissingLinesAreLookedUpEverMoreSlowly(t *testing.T) {
 
 func TestLinesAreBounded(t *testing.T) {
 	var l Lines
-	for part := range int32(Kept + 3) {
+	for part := range int32(kept + 3) {
 		l.Ask(part)
 		l.Keep(part, &record.Payload{})
 	}
-	if len(l.parts) != Kept || l.Ask(2) == false {
-		t.Errorf("%d records are kept, at most %d", len(l.parts), Kept)
+	if len(l.parts) != kept || l.Ask(2) == false {
+		t.Errorf("%d records are kept, at most %d", len(l.parts), kept)
 	}
 }

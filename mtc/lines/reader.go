@@ -62,7 +62,7 @@ func (r Reader) Line(j Job, index int32) Is {
 	for part := first; part <= last; part++ {
 		r.fetch(j, part)
 	}
-	j.Next(Kept/4, func(index int32) { r.fetch(j, index/record.PayloadSize) })
+	j.Next(kept/4, func(index int32) { r.fetch(j, index/record.PayloadSize) })
 	is, lacks := j.Payloads().State(index)
 	if lacks {
 		r.missing(j, first)

@@ -111,12 +111,12 @@ func (k *Copies) late(r *Run) (at time.Duration, known bool) {
 
 // suits reports whether a thief may run a copy of a slow run. Without a thief, any may.
 func (k *Copies) suits(id uint64, r *Run, m *message.Means, thief *filch.Member) bool {
-	if at, known := k.late(r); !known || at > k.node.Now() || !k.given.May(id, r.Most) {
+	if at, known := k.late(r); !known || at > k.node.Now() || !k.given.may(id, r.Most) {
 		return false
 	}
 	ran := k.node.Now() - r.Began
 	return thief == nil || policy.SuitsNeed(r.Need, thief) && !k.given.On(id, thief.Name) && m.Free.Fits(filch.Room{}, r.Need.Room()) > 0 &&
-		Faster(m.Lengths, r.Kind, ran) && (m.Left == 0 || ran < m.Left)
+		faster(m.Lengths, r.Kind, ran) && (m.Left == 0 || ran < m.Left)
 }
 
 // Load counts the tasks of which a thief may run a copy, and is the class of the first.
@@ -149,7 +149,7 @@ func (k *Copies) Offer(o *message.Offer, m *message.Means, thief *filch.Member) 
 			Number: number, Run: id, Job: r.Job, Index: it.Index, Since: k.node.Now(),
 			Holder: record.Owner{Node: thief.Name, Incarnation: thief.Incarnation},
 		})
-		k.soon(SureWait)
+		k.soon(sureWait)
 		o.Copies = append(o.Copies, message.CopyItem{Number: number, TaskItem: message.TaskItem{
 			Job: r.Job, Index: it.Index, Attempt: it.Attempt, Hop: it.Hop, Crashes: it.Crashes, Recalls: it.Recalls, Maybe: it.Maybe,
 			Need: it.Need, Level: it.Level, Bytes: it.Bytes, Inputs: it.Inputs,
@@ -169,7 +169,7 @@ func (k *Copies) Offered(from record.Owner, list []message.CopyItem) {
 
 // tell has the owner of the task hear of a copy here.
 func (k *Copies) tell(x *Task) {
-	x.Soon()
+	x.soon()
 	k.soon(0)
 }
 
@@ -302,7 +302,7 @@ func (k *Copies) Tick() {
 	}
 	k.slow = n
 	for id, r := range k.node.Runs() {
-		if at, known := k.late(r); known && at > now && k.given.May(id, r.Most) {
+		if at, known := k.late(r); known && at > now && k.given.may(id, r.Most) {
 			k.at = min(k.at, at)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// SureWait is how long an offered copy counts of which the thief says nothing: the offer may be
+// sureWait is how long an offered copy counts of which the thief says nothing: the offer may be
 // lost.
-const SureWait = 5 * time.Second
+const sureWait = 5 * time.Second
 
 // Copy is a copy of a task of this node on another node.
 type Copy struct {
@@ -31,8 +31,8 @@ type Given struct {
 	ever map[uint64]uint8 // by run: copies that may have begun, also those that are over
 }
 
-// May reports whether a run may have another copy: most is how many in all, from first to last.
-func (g *Given) May(run uint64, most uint8) bool {
+// may reports whether a run may have another copy: most is how many in all, from first to last.
+func (g *Given) may(run uint64, most uint8) bool {
 	n := int(g.ever[run])
 	for i := range g.list {
 		if c := &g.list[i]; c.Run == run && !c.Sure {
@@ -110,11 +110,11 @@ func (g *Given) Expire(now time.Duration) (some bool, next time.Duration) {
 	g.list = slices.DeleteFunc(g.list, func(c Copy) bool {
 		switch {
 		case c.Sure:
-		case c.Since+SureWait <= now:
+		case c.Since+sureWait <= now:
 			some = true
 			return true
 		default:
-			next = min(next, c.Since+SureWait)
+			next = min(next, c.Since+sureWait)
 		}
 		return false
 	})

@@ -105,9 +105,9 @@ func (l *Lengths) Late(k Kind) time.Duration {
 	return max(lateFactor*least, least+lateLeast)
 }
 
-// Faster reports whether a thief with these lengths would run a task in less time than the task
+// faster reports whether a thief with these lengths would run a task in less time than the task
 // has run; a thief that does not know counts as fast.
-func Faster(list []message.Length, k Kind, ran time.Duration) bool {
+func faster(list []message.Length, k Kind, ran time.Duration) bool {
 	for _, w := range list {
 		if w.Job == k.Job && w.Hash == k.Hash {
 			return w.Took < ran

@@ -96,8 +96,8 @@ func (t *Taken) Said(now time.Duration) (due []*Task, next time.Duration) {
 	return due, next
 }
 
-// Soon makes the owner hear of a copy at once.
-func (x *Task) Soon() { x.at = 0 }
+// soon makes the owner hear of a copy at once.
+func (x *Task) soon() { x.at = 0 }
 
 // Word is what the node says of the copy.
 func (x *Task) Word(now time.Duration) *message.CopySay {

@@ -249,7 +249,7 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 		case b.bag:
 			take = g.takeMatches
 		case b.graph.InPlace:
-			take = g.checkOutputs
+			take = (*Attempt).checkOutputs
 		}
 		if err := take(b, &e); err != nil {
 			e.Kind, e.Code, e.Text, e.Full, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), isFull(err), true
@@ -402,7 +402,7 @@ func notWritten(b *Attempt, name string) error {
 }
 
 // checkOutputs checks whether a successful task wrote its outputs, in the user's own folder.
-func (g *Files) checkOutputs(b *Attempt, e *launcher.TaskEnd) error {
+func (b *Attempt) checkOutputs(e *launcher.TaskEnd) error {
 	if e.Kind != launcher.CauseNone {
 		return nil
 	}

@@ -175,7 +175,7 @@ func (gs *Gangs) take(b *Attempt, e *launcher.TaskEnd) error {
 		if err := gs.files.noFolder(b, bad); err != nil {
 			return err
 		}
-		return gs.files.checkOutputs(b, e)
+		return b.checkOutputs(e)
 	}
 	root, err := gs.files.root(b.start.Job)
 	if err != nil {
