@@ -21,15 +21,15 @@ type Node interface {
 	// Runs are the tasks that run here and may have copies, by the number of the run.
 	Runs() iter.Seq2[uint64, *Run]
 	Waits(job filch.JobID, by int) // counts the copies that keep the job known here
-	// Begin begins a copy here; Later: it has no room yet, or its job is not known.
+	// Begin begins a copy here; Later: there is no room yet, or the job is not known.
 	Begin(x *Task) Begun
 	Settled(run uint64) // a copy of the run is over, or lost
-	// Beaten ends what the node has of a task whose end another node recorded.
+	// Beaten ends the tasks here with an index: another node recorded the end of the task.
 	Beaten(job filch.JobID, index int32)
 	Tell() // tells thieves of work here
 }
 
-// Begun is what became of the start of a copy.
+// Begun is the outcome of the start of a copy.
 type Begun uint8
 
 // The outcomes.
@@ -73,10 +73,10 @@ func (k *Copies) At() time.Duration { return k.at }
 
 func (k *Copies) soon(wait time.Duration) { k.at = min(k.at, k.node.Now()+wait) }
 
-// Look makes the node look for slow tasks soon: a task that may have copies began.
+// Look makes the node look for slow tasks soon.
 func (k *Copies) Look() { k.soon(again) }
 
-// Learn takes in how long a task took here that may have copies.
+// Learn takes in how long a task with copies took here.
 func (k *Copies) Learn(kind Kind, took time.Duration) {
 	k.lengths.Add(kind, took)
 	k.Look()
@@ -95,7 +95,7 @@ func (k *Copies) Words() []message.Length { return k.lengths.Words() }
 // Comes reports whether a copy waits to begin here.
 func (k *Copies) Comes() bool { return k.taken.Comes() }
 
-// Running is a copy of a task of this node that runs; false if there is none.
+// Running is a running copy of a task of this node; false without one.
 func (k *Copies) Running(job filch.JobID, index int32) (Copy, bool) {
 	return k.given.Running(job, index)
 }
@@ -119,7 +119,7 @@ func (k *Copies) suits(id uint64, r *Run, m *message.Means, thief *filch.Member)
 		faster(m.Lengths, r.Kind, ran) && (m.Left == 0 || ran < m.Left)
 }
 
-// Load counts the tasks of which a thief may run a copy, and is the class of the first.
+// Load counts the slow tasks for a thief, and is the class of the first.
 func (k *Copies) Load(m *message.Means, thief *filch.Member) (n int64, class int32) {
 	if m.Better {
 		return 0, 0
@@ -173,7 +173,7 @@ func (k *Copies) tell(x *Task) {
 	k.soon(0)
 }
 
-// drop ends a copy that nobody needs.
+// drop ends a needless copy.
 func (k *Copies) drop(x *Task) {
 	if x.State == message.CopyRecords {
 		return // the record decides
@@ -189,7 +189,7 @@ func (k *Copies) drop(x *Task) {
 	}
 }
 
-// Start begins the copies that have room beside the tasks of this node.
+// Start begins the copies with room beside the tasks of this node.
 func (k *Copies) Start() {
 	for _, x := range k.taken.Waiting() {
 		began := k.node.Begin(x)
@@ -205,7 +205,7 @@ func (k *Copies) Start() {
 	}
 }
 
-// Failed takes in that a copy here ended badly: the end counts for nothing.
+// Failed takes in the bad end of a copy here: the end counts for nothing.
 func (k *Copies) Failed(x *Task) {
 	if !x.Gone {
 		x.State = message.CopyOver
@@ -213,7 +213,7 @@ func (k *Copies) Failed(x *Task) {
 	}
 }
 
-// Records takes in that the good end of a copy here is being recorded.
+// Records takes in the good end of a copy here, on its way to the record.
 func (k *Copies) Records(x *Task) {
 	x.State = message.CopyRecords
 	k.node.Waits(x.Job, 1)
@@ -234,7 +234,7 @@ func (k *Copies) Recorded(x *Task, rec *record.Task) {
 	k.tell(x)
 }
 
-// Said takes in what a node says of a copy of a task of this node.
+// Said takes in the word of a node about a copy of a task of this node.
 func (k *Copies) Said(from filch.NodeName, m *message.CopySay) {
 	if m.Ended {
 		k.node.Beaten(m.Job, m.Index)
@@ -255,7 +255,7 @@ func (k *Copies) Said(from filch.NodeName, m *message.CopySay) {
 	k.node.Send(from, answer)
 }
 
-// Answered takes in what the owner of a task wants of a copy here.
+// Answered takes in the answer of an owner about a copy here.
 func (k *Copies) Answered(from filch.NodeName, m *message.CopyAnswer) {
 	x := k.taken.Find(record.Owner{Node: from, Incarnation: m.Life}, m.Number)
 	switch {
@@ -274,7 +274,7 @@ func (k *Copies) Released(run uint64) {
 	}
 }
 
-// Died takes in the death of a node that had copies, or whose tasks have copies here.
+// Died takes in the death of a node with copies, or with tasks copied here.
 func (k *Copies) Died(o record.Owner) {
 	for _, x := range k.taken.Of(o) {
 		k.drop(x)

@@ -9,8 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// sureWait is how long an offered copy counts of which the thief says nothing: the offer may be
-// lost.
+// sureWait is how long an offered copy counts without a word of the thief: the offer may be lost.
 const sureWait = 5 * time.Second
 
 // Copy is a copy of a task of this node on another node.
@@ -21,14 +20,14 @@ type Copy struct {
 	Index  int32
 	Holder record.Owner
 	Since  time.Duration // of the offer, and then of its start
-	Sure   bool          // the holder was told that the copy may begin
+	Sure   bool          // the holder has leave to begin
 	Runs   bool
 }
 
 // Given is the copies of the tasks of this node on other nodes.
 type Given struct {
 	list []Copy
-	ever map[uint64]uint8 // by run: copies that may have begun, also those that are over
+	ever map[uint64]uint8 // by run: begun copies, also the ended ones
 }
 
 // may reports whether a run may have another copy: most is how many in all, from first to last.
@@ -42,7 +41,7 @@ func (g *Given) may(run uint64, most uint8) bool {
 	return n < int(most)
 }
 
-// On reports whether a node was offered a copy of a run, and has not said that the copy is over.
+// On reports whether a node has the offer of a copy of a run, or the copy.
 func (g *Given) On(run uint64, holder filch.NodeName) bool {
 	return slices.ContainsFunc(g.list, func(c Copy) bool { return c.Run == run && c.Holder.Node == holder })
 }
@@ -50,8 +49,8 @@ func (g *Given) On(run uint64, holder filch.NodeName) bool {
 // Add adds an offered copy.
 func (g *Given) Add(c Copy) { g.list = append(g.list, c) }
 
-// Said takes in what the holder of a copy says; known is false for a copy that is not in the
-// list. run is the task here whose copy it is.
+// Said takes in a word of the holder of a copy; known is false for a copy outside the list. run
+// is the task here.
 func (g *Given) Said(now time.Duration, from filch.NodeName, m *message.CopySay) (run uint64, known bool) {
 	i := slices.IndexFunc(g.list, func(c Copy) bool {
 		return c.Number == m.Number && c.Holder.Node == from && c.Job == m.Job && c.Index == m.Index
@@ -104,7 +103,7 @@ func (g *Given) Lost(o record.Owner) (runs []uint64) {
 	return runs
 }
 
-// Expire takes offers off the list to which no thief answered. next is when the next may.
+// Expire takes old offers without an answer off the list. next is when the next offer is old.
 func (g *Given) Expire(now time.Duration) (some bool, next time.Duration) {
 	next = filch.Never
 	g.list = slices.DeleteFunc(g.list, func(c Copy) bool {
@@ -121,7 +120,7 @@ func (g *Given) Expire(now time.Duration) (some bool, next time.Duration) {
 	return some, next
 }
 
-// Running is the first copy of a task that runs; false if none does.
+// Running is the first running copy of a task; false without one.
 func (g *Given) Running(job filch.JobID, index int32) (c Copy, ok bool) {
 	i := slices.IndexFunc(g.list, func(c Copy) bool { return c.Job == job && c.Index == index && c.Runs })
 	if i < 0 {

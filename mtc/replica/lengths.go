@@ -30,14 +30,14 @@ const (
 	endsLeast = 3   // ends here before a length is known
 )
 
-// A task is slow when it has run for lateFactor times as long as nine of ten tasks of its kind
-// took, and for lateLeast longer.
+// A slow task has run for lateFactor times as long as nine of ten tasks of its kind took, and
+// for lateLeast longer.
 const (
 	lateFactor = 2
 	lateLeast  = 500 * time.Millisecond
 )
 
-// Lengths is how long tasks took that may have copies: here, and on nodes that asked for work.
+// Lengths is how long tasks with copies took: here, and on nodes in search of work.
 // A slow node takes its own tasks for usual, so the least length counts.
 type Lengths struct {
 	kinds map[Kind]*length
@@ -106,7 +106,7 @@ func (l *Lengths) Late(k Kind) time.Duration {
 }
 
 // faster reports whether a thief with these lengths would run a task in less time than the task
-// has run; a thief that does not know counts as fast.
+// has run; a thief without the length counts as fast.
 func faster(list []message.Length, k Kind, ran time.Duration) bool {
 	for _, w := range list {
 		if w.Job == k.Job && w.Hash == k.Hash {

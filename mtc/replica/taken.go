@@ -11,7 +11,7 @@ import (
 )
 
 // sayAgain is how often a node speaks of a copy to the owner of the task. The owner answers
-// where it needs the copy no more: a lost answer comes again.
+// if the copy is in vain: a lost answer comes again.
 const sayAgain = time.Second
 
 // Task is a copy on this node of a task of another node.
@@ -62,7 +62,7 @@ func (t *Taken) Of(o record.Owner) (list []*Task) {
 	return list
 }
 
-// Waiting lists the copies that may begin and did not.
+// Waiting lists the copies with leave to begin.
 func (t *Taken) Waiting() (list []*Task) {
 	for _, x := range t.list {
 		if x.State == message.CopyWaits {
@@ -83,7 +83,7 @@ func (t *Taken) Drop(x *Task) {
 	t.list = slices.DeleteFunc(t.list, func(y *Task) bool { return y == x })
 }
 
-// Said is what to say of the copies whose owners are due to hear. next is when the next is due.
+// Said lists the copies whose owners are due to hear. next is when the next owner is due.
 func (t *Taken) Said(now time.Duration) (due []*Task, next time.Duration) {
 	next = filch.Never
 	for _, x := range t.list {
@@ -99,7 +99,7 @@ func (t *Taken) Said(now time.Duration) (due []*Task, next time.Duration) {
 // soon makes the owner hear of a copy at once.
 func (x *Task) soon() { x.at = 0 }
 
-// Word is what the node says of the copy.
+// Word is the node's word about the copy.
 func (x *Task) Word(now time.Duration) *message.CopySay {
 	m := &message.CopySay{Life: x.From.Incarnation, Number: x.Number, Job: x.Job, Index: x.Item.Index, State: x.State, Ended: x.Ended}
 	if x.Run != 0 {
