@@ -146,6 +146,8 @@ type TasksHere struct {
 	Astray    int64  `json:"astray,omitempty"`
 	Remaining int64  `json:"waiting_for_ranks,omitempty"`
 	Ranks     string `json:"ranks,omitempty"`
+	// How the tasks of a workflow are placed, and why, by the policy auto; "": not known here.
+	Placed string `json:"placed,omitempty"`
 	// Of the ready tasks: they have slots, and their start is being recorded.
 	Opening int64 `json:"opening,omitempty"`
 	// What a task takes of its node, where not every node suits; "": every node does.

@@ -201,6 +201,7 @@ func (c *Core) settle() {
 	c.copies.Start()
 	clear(c.victim.gifts)
 	c.victim.giveAway()
+	c.mover.give()
 	c.recorder.Flush()
 	c.victim.offerNews()
 	c.thief.Seek()
@@ -254,6 +255,10 @@ func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message
 		c.victim.onLoadAsk(from, m)
 	case *message.LoadSay:
 		c.thief.onLoad(from, m)
+	case *message.WorkAsk:
+		c.mover.send(from, &message.WorkSay{Load: c.mover.load()})
+	case *message.WorkSay:
+		c.mover.said(from, m)
 	case *message.Steal:
 		c.victim.onSteal(from, m)
 	case *message.Offer:

@@ -130,8 +130,8 @@ func (c *Core) tooLate(j *job) {
 	c.caps.late(j)
 }
 
-// learn takes in the duration of a task that ended well.
-func (c *Core) learn(j *job, line []byte, took time.Duration) {
+// learn takes in how long a task that ended well had its slot, and how long the task ran.
+func (c *Core) learn(j *job, line []byte, took, ran time.Duration) {
 	j.pace.durations.Add(took)
 	j.pace.well++
 	j.pace.late = false // the new estimate may be less
@@ -146,7 +146,7 @@ func (c *Core) learn(j *job, line []byte, took time.Duration) {
 		c.copies.Learn(kind, took)
 	}
 	if j.leader == nil || j.leader.plan == nil { // else the plan learns the end with its record
-		c.pace.estimates.Add(kind, c.cfg.Self, took)
+		c.pace.estimates.Add(kind, c.cfg.Self, ran)
 	}
 }
 

@@ -298,10 +298,11 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	if !e.State.Final() || e.State > filch.Killed {
 		e.State = filch.Failed
 	}
-	c.mover.ends.Ended(took)
+	ran := max(took-e.In-e.Out, 0)
+	c.mover.ends.Ended(ran)
 	c.pace.estimates.Moved(e.Moved, e.Moving)
 	if e.State == filch.OK {
-		c.learn(j, r.payload, took)
+		c.learn(j, r.payload, took, ran)
 	}
 	if !e.Recalled {
 		c.exec.failing(j, e.State)

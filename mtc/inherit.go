@@ -170,7 +170,7 @@ func (c *Core) readBlock(j *job, num int32, b *record.Block) {
 		switch {
 		case t.State != 0 && mutantHeirEnds:
 		case t.State != 0:
-			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
+			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, Took: t.Ran(), By: t.By.Node})
 		case t.Owner != (record.Owner{}) && t.Owner != c.self && t.Owner != j.leader.from:
 			// The record's home moves the task if this owner is dead too.
 			j.leader.away[i] = t.Owner.Node

@@ -174,6 +174,7 @@ func (c *Core) onTold(from filch.NodeName, m *message.Told) {
 		// before this end was recorded: the reporting node looks up the leader.
 		return
 	}
+	c.pace.estimates.Heard(m.Rate)
 	c.ledEnds(j, m.Ends)
 	c.send(from, &message.ToldAck{Job: m.Job, Serial: m.Serial})
 }
@@ -196,7 +197,7 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 		}
 		delete(l.away, e.Index)
 		if l.plan.Coming.Recorded(c.now, e.Index); !l.tracker.Has(e.Index) {
-			l.plan.Ended(e.Index, e.State, e.By, e.Took)
+			l.plan.Ended(e.Index, e.State, e.By, e.Took, e.Bytes)
 		}
 		ready, skipped := l.tracker.End(e.Index, e.State, e.Bytes, e.By)
 		for _, i := range skipped {

@@ -37,6 +37,7 @@ type leader struct {
 	tried   map[int32]queue.Item     // tasks of a graph that the earlier instance tried
 	reads   graphReads
 	orders  policy.Spread
+	spread  policy.Spreading // of the bag, when the bag is queued
 }
 
 // graphReads are the lookups of a graph's blocks for ends that no node reported.
@@ -71,6 +72,7 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
 	j.leader = newLeader(j.id, j.rec)
+	j.leader.spread = s.Spread
 	if g != nil {
 		j.leader.take(c, g, s.Nodes, spec.OnFail)
 	}
@@ -254,6 +256,7 @@ func (c *Core) grown(j *job) {
 	l.total = j.rec.Total
 	c.active(j)
 	c.orders.obey(j)
+	c.victim.spread(j)
 }
 
 // ready queues a task of a graph after the ends of all of the task's parents.
@@ -264,9 +267,7 @@ func (c *Core) ready(j *job, i int32) {
 		it = k
 	}
 	it.Inputs, it.Level, it.Since = t.Inputs(i), j.leader.plan.Level(i), queue.Stamp(c.now)
-	for _, in := range it.Inputs {
-		it.Bytes += in.Bytes
-	}
+	it.Bytes = t.Read(i) + j.leader.plan.Initial(i)
 	if j.leader.orphan {
 		if j.leader.open { // else openJob queues all ready tasks later
 			c.failover.inheritTask(j, it)

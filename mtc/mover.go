@@ -4,49 +4,55 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 )
 
-// The lower bound of tt, and how often the mover looks at the dedicated queue.
-const (
-	localTimeMin = 10 * time.Millisecond
-	moverPeriod  = 100 * time.Millisecond
-)
+// moverPeriod is how often the mover looks at the dedicated queue.
+const moverPeriod = 100 * time.Millisecond
 
-// mover shares tasks dedicated to this node that would wait too long (FLDS).
+// mover places ready tasks, and shares tasks dedicated to this node that would wait too long
+// (FLDS).
 type mover struct {
 	*turn
 	core *Core
 	policy.Policy
 	ends  policy.Throughput
-	tt    time.Duration
+	share policy.Sharing
 	at    time.Duration // of the next look
 	loads policy.Loads
+	giver policy.Giver
+	own   policy.Load // of this node, in the turn with the number ownAt
+	ownAt uint64
 }
 
 func (m *mover) init(c *Core, p policy.Policy) {
 	m.core, m.turn = c, &c.turn
-	m.Policy = p
-	m.tt = m.LocalTimeMax()
+	m.set(p)
 	m.at = filch.Never
+}
+
+func (m *mover) set(p policy.Policy) {
+	m.Policy = p
+	m.share.Set(m.LocalTimeMax())
 }
 
 // length is the estimated length of a task.
 func (m *mover) length() time.Duration { return m.ends.Mean(m.Guess) }
 
-// stealFailed doubles tt again, up to the configured bound (IV.E): otherwise a node that
-// failed to steal before its first work would never share tasks.
-func (m *mover) stealFailed() { m.tt = min(2*m.tt, m.LocalTimeMax()) }
-
 // place puts a ready task of a graph where the policy decides: into a queue of this node,
 // or into a peer's.
 func (m *mover) place(j *job, it queue.Item) {
-	if m.Kind == policy.ADAGE {
+	p := m.Policy
+	if p.Kind == policy.Auto {
+		p.Kind = m.choice(j, &it).Kind
+	}
+	if p.Kind == policy.ADAGE {
 		m.soonest(j, it, true)
 		return
 	}
-	to, peer := m.Place(it.Inputs, m.core.cfg.Self, m.length())
+	to, peer := p.Place(it.Inputs, m.core.cfg.Self, m.length())
 	if to == policy.ToPeer {
 		if p := m.core.cfg.Members.Get(peer); p != nil && p.Standing == filch.Up && policy.Suits(j.spec, p) {
 			m.core.victim.give(j, it, peer, true)
@@ -55,23 +61,31 @@ func (m *mover) place(j *job, it queue.Item) {
 		to = policy.ToShared // the node with the task's data takes no work
 	}
 	if to == policy.ToDedicated && !j.unfit {
-		j.queue.Dedicated.Push(it)
-		m.at = min(m.at, m.now+moverPeriod)
+		m.dedicate(j, it)
 	} else {
 		j.queue.Shared.Push(it)
 	}
 	m.core.active(j)
 }
 
+// choice is the policy that suits a task of a workflow. Away from the leader, the task itself
+// is all that is known.
+func (m *mover) choice(j *job, it *queue.Item) policy.Choice {
+	if j.leader != nil && j.leader.plan != nil {
+		return j.leader.plan.Choice
+	}
+	f := policy.Profile{Tasks: 1, Fewer: float64(it.Bytes), Fan: len(it.Inputs), Work: m.length(), Rate: m.core.pace.estimates.Known()}
+	return f.Choose()
+}
+
 // SetPolicy changes the policy and places the queued tasks again.
 func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	c.enter(now, out)
-	c.mover.Policy = p
-	c.mover.tt = c.mover.LocalTimeMax()
+	c.mover.set(p)
 	for _, j := range c.sortedJobs() {
 		list := j.queue.Placed()
 		for _, it := range list {
-			if !j.Graph() || len(it.Inputs) == 0 && p.Kind != policy.ADAGE {
+			if !j.Graph() || len(it.Inputs) == 0 && !p.Kind.Asks() {
 				j.queue.Shared.Push(it)
 				continue
 			}
@@ -84,16 +98,28 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 // Policy is the present policy, with the adapted tt as LocalTime, and the choice of victims.
 func (c *Core) Policy() policy.Policy {
 	p := c.mover.Policy
-	p.LocalTime, p.Victims = c.mover.tt, c.mover.victims()
+	p.LocalTime, p.Victims = c.mover.share.TT(), c.mover.victims()
 	return p
 }
 
 // victims is the present choice of victims.
 func (m *mover) victims() policy.Victims {
-	if m.Victims == policy.ByDefault {
+	switch {
+	case m.Balance == policy.ByGiving:
+		return policy.NoStealing
+	case m.Victims == policy.ByDefault:
 		return m.core.cfg.Victims
 	}
 	return m.Victims
+}
+
+// said takes in the load of a node.
+func (m *mover) said(from filch.NodeName, w *message.WorkSay) {
+	m.core.pace.estimates.Heard(w.Rate)
+	if m.loads.Said(from, w.Load) {
+		m.at = m.now
+	}
+	m.giver.Said(from, w.Load)
 }
 
 // tick shares dedicated tasks that would wait too long (FLDS).
@@ -102,9 +128,8 @@ func (m *mover) tick() {
 		return
 	}
 	m.at = filch.Never
-	if m.Kind == policy.ADAGE {
+	if m.Kind.Asks() {
 		m.again()
-		return
 	}
 	n := 0
 	for _, j := range m.core.order {
@@ -114,11 +139,7 @@ func (m *mover) tick() {
 		return
 	}
 	m.at = m.now + moverPeriod
-	k := policy.Excess(n, m.ends.Rate(m.now), m.tt)
-	if k == 0 {
-		return
-	}
-	m.tt = max(m.tt/2, localTimeMin)
+	k := m.share.Excess(n, m.ends.Rate(m.now))
 	for i := len(m.core.order) - 1; i >= 0 && k > 0; i-- {
 		k -= m.core.order[i].queue.Share(k)
 	}

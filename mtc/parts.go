@@ -17,6 +17,7 @@ type node struct{ *Core }
 func (n node) Now() time.Duration                              { return n.now }
 func (n node) Wall() int64                                     { return n.wall(n.now) }
 func (n node) Length() time.Duration                           { return n.mover.length() }
+func (n node) Rate() int64                                     { return n.pace.estimates.Measured() }
 func (n node) Working() int                                    { return n.cfg.Members.Working() }
 func (n node) Self() record.Owner                              { return n.self }
 func (n node) Serial() uint64                                  { return n.commits.Serial() }

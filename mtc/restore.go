@@ -81,7 +81,7 @@ func (l *leader) restoreSingles(r *queue.RecoveredJob) {
 		}
 		ended[index] = true
 		_, s := l.tracker.End(index, t.State, t.Bytes, t.By.Node)
-		l.plan.Ended(index, t.State, t.By.Node, t.Took())
+		l.plan.Ended(index, t.State, t.By.Node, t.Ran(), t.Bytes)
 		skipped = append(skipped, s...)
 		l.left.bad = l.left.bad || graph.Stops(t.State)
 	}

@@ -34,14 +34,20 @@ func (m *mover) soonest(j *job, it queue.Item, ask bool) {
 	})
 	if ask {
 		for _, n := range m.loads.Ask(m.now, names, self) {
-			m.send(n, &message.LoadAsk{})
+			m.send(n, &message.WorkAsk{})
 			m.at = min(m.at, m.now+policy.AskWait)
 		}
 	}
-	to, stays := m.loads.Choose(names, self, m.load(), inputs, length, &c.pace.estimates, c.cfg.Members)
+	if m.ownAt != m.number {
+		m.own, m.ownAt = m.load(), m.number
+	}
+	to, stays := m.loads.Choose(names, self, m.own, inputs, length, &c.pace.estimates, c.cfg.Members)
+	if to == self {
+		m.own.Gave(length)
+	}
 	switch {
 	case to == self && stays:
-		j.queue.Dedicated.Push(it)
+		m.dedicate(j, it)
 	case to == self:
 		j.queue.Shared.Push(it)
 	default:
@@ -52,20 +58,18 @@ func (m *mover) soonest(j *job, it queue.Item, ask bool) {
 // load is what this node has to do.
 func (m *mover) load() policy.Load {
 	e, q := &m.core.exec, m.core.Queues()
-	waiting := q.Shared + q.Dedicated
-	return policy.Load{
-		Slots: e.room.Slots, Free: max(e.room.Slots-e.used.Slots-int32(min(waiting, filch.Unbounded)), 0),
-		Work: policy.Work(m.length(), waiting, q.Running), Rate: int64(m.core.pace.estimates.Bandwidth()),
-	}
+	return policy.LoadOf(e.room.Slots, e.used.Slots, q.Shared+q.Dedicated, q.Running, m.length(), m.core.pace.estimates.Measured())
 }
 
 // again places waiting tasks of the workflows that this node leads once more.
 func (m *mover) again() {
 	for _, j := range slices.Clone(m.core.order) {
-		if j.leader == nil || !j.Graph() {
+		if j.leader == nil || !j.Graph() || m.Kind == policy.Auto && j.leader.plan.Choice.Kind != policy.ADAGE {
 			continue
 		}
-		for _, it := range j.queue.Top(againMax) {
+		list := j.queue.Top(againMax)
+		m.ownAt = 0 // these tasks do not wait here now
+		for _, it := range list {
 			m.soonest(j, it, false)
 		}
 	}

@@ -106,7 +106,7 @@ func (n node) Victims() policy.Victims  { return n.mover.victims() }
 func (n node) Robber() filch.NodeName   { return n.victim.robber }
 func (n node) PollMax() time.Duration   { return n.cfg.PollMax }
 func (n node) Quiet() time.Duration     { return n.pace.late }
-func (n node) Vain()                    { n.mover.stealFailed() }
+func (n node) Vain()                    { n.mover.share.Failed() }
 
 func (n node) Leader() filch.NodeName {
 	for _, j := range n.order {
@@ -118,10 +118,6 @@ func (n node) Leader() filch.NodeName {
 }
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
-	if m.Round == 0 {
-		v.send(from, &message.LoadSay{Has: v.core.mover.load()})
-		return
-	}
 	if m.Better {
 		v.calls.Heard(m.Class)
 	}
@@ -134,9 +130,6 @@ func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
 }
 
 func (t *thief) onLoad(from filch.NodeName, m *message.LoadSay) {
-	if m.Round == 0 && t.core.mover.loads.Said(from, m.Has) {
-		t.core.mover.at = t.now
-	}
 	t.Said(from, m)
 }
 
@@ -147,7 +140,7 @@ func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 	if t.Awaits(m.Ask) {
 		switch {
 		case len(m.Ranges)+len(m.Tasks) > 0:
-			t.Rest(0)
+			t.Took(from)
 		case len(m.Copies) > 0 && !t.core.drain.on:
 			t.Succeeded()
 			t.core.copies.Offered(key.victim, m.Copies)
@@ -277,8 +270,7 @@ func (t *thief) tookTask(j *job, task *message.TaskItem) {
 		delete(j.leader.away, it.Index)
 	}
 	if task.Dedicated {
-		j.queue.Dedicated.Push(it)
-		t.core.mover.at = min(t.core.mover.at, t.now+moverPeriod)
+		t.core.mover.dedicate(j, it)
 		return
 	}
 	j.queue.Shared.Push(it)

@@ -12,11 +12,12 @@ import (
 // follow from the input. Each exported method with both parameters begins a turn; the
 // functions below the method read the two here.
 type turn struct {
-	now time.Duration
-	out *Out
+	now    time.Duration
+	out    *Out
+	number uint64
 }
 
-func (t *turn) enter(now time.Duration, out *Out) { t.now, t.out = now, out }
+func (t *turn) enter(now time.Duration, out *Out) { t.now, t.out, t.number = now, out, t.number+1 }
 
 func (t *turn) send(to filch.NodeName, m message.Message) {
 	t.out.Sends = append(t.out.Sends, Send{To: to, Message: m})

@@ -166,7 +166,8 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 		return
 	}
 	x := &xfer{thief: from, offer: &message.Offer{Life: v.core.self.Incarnation, Ask: m.Ask}}
-	v.freeze(x, &m.Means, p)
+	load, _ := v.loadFor(&m.Means, p)
+	v.freeze(x, &m.Means, p, policy.Half(load))
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
 		v.askers.Add(from)
@@ -196,10 +197,8 @@ func (v *victim) openXfer(x *xfer) uint64 {
 	return x.id
 }
 
-// freeze takes half of the stealable tasks out of the queues, oldest job first.
-func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
-	load, _ := v.loadFor(m, thief)
-	want := policy.Half(load)
+// freeze takes want of the stealable tasks out of the queues, oldest job first.
+func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member, want int64) {
 	space := message.OfferSpace
 	for _, j := range v.core.order {
 		if want <= 0 {
@@ -221,7 +220,7 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member) {
 			want--
 			x.addTask(j, it, true)
 		}
-		here := min(want, v.spare(j, suits, m, thief))
+		here := min(want, v.spare(j, suits, m, thief), v.ahead(j, m, thief))
 		room := message.OfferRangesMax - len(x.offer.Ranges)
 		for _, s := range j.queue.Ranges.Halve(here, room) {
 			want -= s.Left()

@@ -191,6 +191,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.cfg.Node.Tasks.Mirror = d.mirror.on()
 	d.cfg.Node.Tasks.DrainBad = d.cfg.DrainBad
+	d.cfg.Node.Tasks.Policy.Kind = policy.Auto
 	d.cfg.Node.Tasks.Victims = policy.Hierarchical // without groups, drawn from all nodes
 	d.loop.node = node.New(d.cfg.Node, store.New(records.StoreConfig(&d.cfg.Node)))
 	if err := d.clients.listen(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // policyOf is the kind of a node's policy.
 func (w *net) policyOf(name filch.NodeName) policy.Kind {
-	p, _ := w.nodes[name].node.TaskPolicy()
+	p, _, _ := w.nodes[name].node.TaskPolicy()
 	return p.Kind
 }
 

@@ -96,7 +96,7 @@ func TestCounts(t *testing.T) {
 func TestKinds(t *testing.T) {
 	w := watch.Discard()
 	all := []message.Message{
-		&message.LoadAsk{}, &message.LoadSay{}, &message.Steal{}, &message.Offer{}, &message.Done{},
+		&message.LoadAsk{}, &message.LoadSay{}, &message.WorkAsk{}, &message.WorkSay{}, &message.Steal{}, &message.Offer{}, &message.Done{},
 		&message.News{}, &message.Void{}, &message.Told{}, &message.ToldAck{}, &message.Grown{},
 	}
 	want := map[string]uint64{"launcher.Ask": 2, "mtc.?": 2}

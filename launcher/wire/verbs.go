@@ -185,12 +185,22 @@ type DiskHere struct {
 // PolicyInfo is a node's policy of placing tasks, and the contents of its queues.
 type PolicyInfo struct {
 	Node      filch.NodeName `json:"name"`
-	Policy    string         `json:"policy"`    // mlb, mdl, rlds, flds or adage
+	Policy    string         `json:"policy"`    // auto, mlb, mdl, rlds, flds or adage
 	Victims   string         `json:"victims"`   // how thieves choose: policy.Victims
 	Threshold float64        `json:"threshold"` // bytes per second, of rlds and flds; otherwise 0
 	LocalTime float64        `json:"tt"`        // seconds, of flds, as adapted; otherwise 0
+	Balance   string         `json:"balance"`   // steal, give or both
 	Queues    QueueInfo      `json:"queues"`
-	Silent    bool           `json:"silent,omitempty"` // did not answer
+	// Chosen are the choices of the policy auto for the workflows that the node leads.
+	Chosen []PolicyChoice `json:"chosen,omitempty"`
+	Silent bool           `json:"silent,omitempty"` // did not answer
+}
+
+// PolicyChoice is the policy by which the tasks of a workflow are placed.
+type PolicyChoice struct {
+	Job    filch.JobID `json:"job"`
+	Policy string      `json:"policy"`
+	Why    string      `json:"why"`
 }
 
 // QueueInfo counts the tasks of a node by queue.

@@ -32,6 +32,7 @@ type ask struct {
 func (r *rig) Now() time.Duration                       { return r.now }
 func (r *rig) Wall() int64                              { return int64(r.now) }
 func (r *rig) Length() time.Duration                    { return time.Millisecond }
+func (r *rig) Rate() int64                              { return 0 }
 func (r *rig) Working() int                             { return 1 }
 func (r *rig) Self() record.Owner                       { return record.Owner{Node: "n1", Incarnation: 1} }
 func (r *rig) Outdone(_ filch.JobID, index int32)       { r.outdone = append(r.outdone, index) }

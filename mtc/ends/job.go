@@ -13,6 +13,7 @@ type Node interface {
 	Now() time.Duration
 	Wall() int64           // the time of day of Now, in unix ns
 	Length() time.Duration // mean of tasks
+	Rate() int64           // measured bandwidth from other nodes, in bytes per second; 0: none
 	Working() int          // nodes that take work
 	Self() record.Owner
 	Serial() uint64 // never used before

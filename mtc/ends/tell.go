@@ -32,7 +32,7 @@ func (r *Recorder) told(j Job, num int32, ends []record.BlockOp, b *record.Block
 		if ends[i].State == filch.OK && t.By.Node != r.node.Self().Node {
 			r.node.Outdone(j.ID(), index)
 		}
-		list = append(list, message.ToldEnd{Index: index, State: t.State, Bytes: t.Bytes, Took: t.Took(), By: t.By.Node})
+		list = append(list, message.ToldEnd{Index: index, State: t.State, Bytes: t.Bytes, Took: t.Ran(), By: t.By.Node})
 	}
 	leader, led := j.Leader()
 	if led {
@@ -41,7 +41,7 @@ func (r *Recorder) told(j Job, num int32, ends []record.BlockOp, b *record.Block
 	}
 	serial := r.keep(j, list, r.node.Now()+ToldAgain)
 	if leader != "" {
-		r.node.Send(leader, &message.Told{Job: j.ID(), Serial: serial, Ends: list})
+		r.node.Send(leader, &message.Told{Job: j.ID(), Serial: serial, Rate: r.node.Rate(), Ends: list})
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *Recorder) Again(j Job) (next time.Duration) {
 			j.Led(t.ends)
 			t.ends = nil
 		} else if leader != "" {
-			r.node.Send(leader, &message.Told{Job: j.ID(), Serial: t.serial, Ends: t.ends})
+			r.node.Send(leader, &message.Told{Job: j.ID(), Serial: t.serial, Rate: r.node.Rate(), Ends: t.ends})
 		}
 	}
 	if _, led := j.Leader(); led {

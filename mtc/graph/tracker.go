@@ -143,6 +143,14 @@ func (t *Tracker) node(name filch.NodeName) int32 {
 	return int32(len(t.nodes) - 1)
 }
 
+// Read is the bytes of the outputs of a task's parents.
+func (t *Tracker) Read(i int32) (bytes int64) {
+	for _, p := range t.g.Parents(i) {
+		bytes += t.bytes[p]
+	}
+	return bytes
+}
+
 // Inputs are the outputs of a task's parents, with node and size.
 func (t *Tracker) Inputs(i int32) []policy.Input {
 	parents := t.g.Parents(i)

@@ -35,11 +35,13 @@ func TestLayoutsStay(t *testing.T) {
 		{&Done{Life: 1, Xfer: 2, All: true}, "05010201"},
 		{&News{Load: 300, Source: "a"}, "06ac02000161"},
 		{&Void{Job: 4, State: filch.Cancelled}, "070808"},
-		{&Told{Job: 5, Serial: 600, Ends: []ToldEnd{{1, filch.Failed, 2, 3, "node"}}}, "080ad8040101040203046e6f6465"},
+		{&Told{Job: 5, Serial: 600, Rate: 300, Ends: []ToldEnd{{1, filch.Failed, 2, 3, "node"}}}, "080ad804ac020101040203046e6f6465"},
 		{&ToldAck{Job: 5, Serial: 600}, "090ad804"},
 		{&Grown{Job: -6}, "0a0b"},
 		{&Ordered{Job: 7, Serial: 300}, "0b0eac02"},
 		{&OrderedAck{Job: 7, Serial: 300}, "0c0eac02"},
+		{&WorkAsk{}, "0d"},
+		{&WorkSay{policy.Load{Slots: 4, Free: 1, Work: 300, Rate: 600}}, "0e0401ac02d804"},
 	} {
 		v := Encode(c.m)
 		if got := hex.EncodeToString(v); got != c.hex {

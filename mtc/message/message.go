@@ -34,10 +34,11 @@ const (
 	KindOrderedAck
 	KindCopySay
 	KindCopyAnswer
+	kindWorkAsk
+	kindWorkSay
 )
 
-// LoadAsk asks for the number of tasks that a node with these means could steal. In round 0
-// the asker places tasks, and asks for the load.
+// LoadAsk asks for the number of tasks that a node with these means could steal.
 type LoadAsk struct {
 	Round uint32
 	Means
@@ -51,13 +52,18 @@ type CapWord struct {
 }
 
 // LoadSay answers a [LoadAsk] with the number of stealable tasks, and the class of the
-// first; in round 0 with what the node has to do.
+// first.
 type LoadSay struct {
 	Round uint32
 	Load  int64
 	Class int32
-	Has   policy.Load
 }
+
+// WorkAsk asks for what a node has to do: the asker places tasks, or gives tasks away.
+type WorkAsk struct{}
+
+// WorkSay answers a [WorkAsk].
+type WorkSay struct{ policy.Load }
 
 // Steal asks for half of the stealable tasks. Ask numbers the asks of a thief's
 // incarnation.
@@ -137,6 +143,7 @@ type Void struct {
 type Told struct {
 	Job    filch.JobID
 	Serial uint64
+	Rate   int64 // bandwidth that the teller measured, in bytes per second; 0: none
 	Ends   []ToldEnd
 }
 
@@ -185,6 +192,8 @@ func (*Ordered) Kind() Kind    { return KindOrdered }
 func (*OrderedAck) Kind() Kind { return KindOrderedAck }
 func (*CopySay) Kind() Kind    { return KindCopySay }
 func (*CopyAnswer) Kind() Kind { return KindCopyAnswer }
+func (*WorkAsk) Kind() Kind    { return kindWorkAsk }
+func (*WorkSay) Kind() Kind    { return kindWorkSay }
 
 // Bounds of a message.
 const (
@@ -219,6 +228,8 @@ var kinds = [...]struct {
 	KindOrderedAck: {"mtc.OrderedAck", func() Message { return &OrderedAck{} }},
 	KindCopySay:    {"mtc.CopySay", func() Message { return &CopySay{} }},
 	KindCopyAnswer: {"mtc.CopyAnswer", func() Message { return &CopyAnswer{} }},
+	kindWorkAsk:    {"mtc.WorkAsk", func() Message { return &WorkAsk{} }},
+	kindWorkSay:    {"mtc.WorkSay", func() Message { return &WorkSay{} }},
 }
 
 func known(v []byte) bool { return len(v) > 0 && int(v[0]) < len(kinds) && kinds[v[0]].make != nil }
@@ -258,12 +269,15 @@ func (m *LoadSay) fields(c *record.Codec) {
 	record.U32(c, &m.Round)
 	record.Amount(c, &m.Load)
 	record.Int32(c, &m.Class)
-	if m.Round == 0 {
-		record.Index(c, &m.Has.Slots)
-		record.Index(c, &m.Has.Free)
-		record.Amount(c, &m.Has.Work)
-		record.Amount(c, &m.Has.Rate)
-	}
+}
+
+func (*WorkAsk) fields(*record.Codec) {}
+
+func (m *WorkSay) fields(c *record.Codec) {
+	record.Index(c, &m.Slots)
+	record.Index(c, &m.Free)
+	record.Amount(c, &m.Work)
+	record.Amount(c, &m.Rate)
 }
 
 func (m *Steal) fields(c *record.Codec) {
@@ -360,6 +374,7 @@ func (m *Void) fields(c *record.Codec) {
 func (m *Told) fields(c *record.Codec) {
 	record.Int32(c, &m.Job)
 	record.Number(c, &m.Serial)
+	record.Amount(c, &m.Rate)
 	record.List(c, &m.Ends, toldMax, 5, (*ToldEnd).fields)
 }
 

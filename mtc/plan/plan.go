@@ -24,6 +24,7 @@ type Plan struct {
 	next    time.Duration
 	pending bool // the learnt lengths, or the bandwidth, differ from those in levels
 	Coming  Coming
+	Choice  policy.Choice // of the policy [policy.Auto], by the present estimates
 	*policy.Estimates
 }
 
@@ -31,10 +32,33 @@ type Plan struct {
 type kinds struct {
 	names []string
 	used  []time.Duration // lengths by number
+	bytes []output        // by number
 	rate  float64         // the bandwidth
 	n     int64           // of lengths of tasks of the graph, stated or measured
 	mean  float64         // of these, in ns
 }
+
+// output is what tasks of a kind wrote in the mean.
+type output struct {
+	n          int64
+	mean, used float64
+}
+
+// wrote takes in the output of a task of a kind, and reports whether the choice of a policy
+// may change.
+func (k *kinds) wrote(num uint16, bytes int64) bool {
+	for len(k.bytes) < len(k.names) {
+		k.bytes = append(k.bytes, output{})
+	}
+	b := &k.bytes[num]
+	b.n++
+	b.mean += (float64(bytes) - b.mean) / float64(b.n)
+	return far(b.mean, b.used)
+}
+
+// nodesUsual are the nodes on which the readers of an output may be, for the choice of a
+// policy.
+const nodesUsual = 8
 
 // kindsMax bounds the kinds; tasks of further kinds count as of none.
 const kindsMax = 4096
@@ -85,6 +109,14 @@ func (p *Plan) Length(i int32) time.Duration {
 	return p.kinds.used[p.kind[i]]
 }
 
+// output is the estimated output of a task.
+func (p *Plan) output(i int32) float64 {
+	if num := int(p.kind[i]); p.outputs[i] == 0 && num < len(p.kinds.bytes) {
+		return p.kinds.bytes[num].mean
+	}
+	return float64(p.outputs[i])
+}
+
 // Initial is the bytes of a task's input that no task writes.
 func (p *Plan) Initial(i int32) int64 { return p.initial[i] }
 
@@ -92,14 +124,16 @@ func (p *Plan) Initial(i int32) int64 { return p.initial[i] }
 // longest chain behind the task, with the transfers between the tasks of the chain.
 func (p *Plan) Level(i int32) time.Duration { return p.levels[i] }
 
-// Ended takes in the end of a task on a node, and how long the task took if it ended well; 0 is
-// not known. The levels change with the next [Plan.Update].
-func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Duration) {
+// Ended takes in the end of a task on a node, how long the task took if it ended well, 0 is
+// not known, and how much the task
+// wrote. The levels change with the next [Plan.Update].
+func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Duration, bytes int64) {
 	if s != filch.OK || took <= 0 {
 		return
 	}
 	k := &p.kinds
 	num := p.kind[i]
+	p.pending = k.wrote(num, bytes) && p.outputs[i] == 0 || p.pending
 	p.Add(k.names[num], node, took)
 	k.know(took)
 	mean := p.Mean(k.names[num])
@@ -156,8 +190,15 @@ func (p *Plan) compute() {
 		}
 		k.used = append(k.used, d)
 	}
+	for num := range k.bytes {
+		k.bytes[num].used = k.bytes[num].mean
+	}
+	f := policy.Profile{Tasks: len(p.order), Rate: p.Known()}
 	for at := len(p.order) - 1; at >= 0; at-- {
 		i := p.order[at]
+		f.Read(p.output(i), len(p.graph.Children(i)), nodesUsual)
+		f.Read(float64(p.initial[i]), 1, 1)
+		f.Work = add(f.Work, p.Length(i))
 		var behind time.Duration
 		for _, c := range p.graph.Children(i) {
 			behind = max(behind, p.levels[c])
@@ -167,6 +208,7 @@ func (p *Plan) compute() {
 		}
 		p.levels[i] = add(max(p.Length(i), 1), behind)
 	}
+	p.Choice = f.Choose()
 }
 
 // add is a+b, or the greatest time if the sum is greater: files may state any length.

@@ -47,7 +47,7 @@ func TestUnknownLengths(t *testing.T) {
 			t.Errorf("with nothing known task %d takes %v, not the guess", i, p.Length(i))
 		}
 	}
-	p.Ended(0, filch.OK, "n1", 8*time.Second)
+	p.Ended(0, filch.OK, "n1", 8*time.Second, 0)
 	if p.Level(1) != time.Second {
 		t.Error("a level changed before the update")
 	}
@@ -59,19 +59,19 @@ func TestUnknownLengths(t *testing.T) {
 			t.Errorf("after one end of kind a task %d takes %v, want %v", i, got, want*time.Second)
 		}
 	}
-	p.Ended(2, filch.OK, "n1", 2*time.Second)
+	p.Ended(2, filch.OK, "n1", 2*time.Second, 0)
 	if p.Update(updateEach / 2) {
 		t.Error("levels were computed twice within updateEach")
 	}
 	if !p.Update(2*updateEach) || p.Length(0) != 8*time.Second || p.Length(2) != 2*time.Second || p.Length(3) != 5*time.Second {
 		t.Errorf("lengths %v, %v, %v; want those of kinds a and b, and the mean 5s", p.Length(0), p.Length(2), p.Length(3))
 	}
-	p.Ended(1, filch.OK, "n1", 8*time.Second)
+	p.Ended(1, filch.OK, "n1", 8*time.Second, 0)
 	if p.Update(time.Hour) {
 		t.Error("an end as expected changed the levels")
 	}
 	stated := made(t, []record.GraphNode{{Length: time.Second, Kind: "a"}})
-	stated.Ended(0, filch.OK, "n1", time.Minute)
+	stated.Ended(0, filch.OK, "n1", time.Minute, 0)
 	if stated.Update(time.Hour) || stated.Length(0) != time.Second {
 		t.Error("a measured length replaced a stated one")
 	}

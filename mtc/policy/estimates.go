@@ -14,6 +14,7 @@ type Estimates struct {
 	names []string // oldest kind first
 	nodes map[filch.NodeName]float64
 	rate  float64 // bytes per second; 0: none measured
+	heard float64 // the same, as other nodes measured
 }
 
 type kind struct {
@@ -118,13 +119,35 @@ func (e *Estimates) Moved(bytes int64, took time.Duration) {
 	e.rate = rate
 }
 
-// Bandwidth is the rate of transfers to this node in bytes per second: 10 Gb/s (MATRIX v2)
-// before the first transfer.
+// Heard takes in the rate of transfers to another node; 0 is not known.
+func (e *Estimates) Heard(rate int64) {
+	if rate <= 0 {
+		return
+	}
+	if e.heard == 0 {
+		e.heard = float64(rate)
+	}
+	e.heard += averagePart * (float64(rate) - e.heard)
+}
+
+// Measured is the rate of transfers to this node in bytes per second; 0 before the first.
+func (e *Estimates) Measured() int64 { return int64(e.rate) }
+
+// Bandwidth is the rate of transfers to this node in bytes per second: before the first, as
+// to other nodes, and 10 Gb/s (MATRIX v2) before the first of all.
 func (e *Estimates) Bandwidth() float64 {
+	if rate := e.Known(); rate > 0 {
+		return rate
+	}
+	return bandwidth
+}
+
+// Known is the [Estimates.Bandwidth] after the first transfer, here or elsewhere; 0 before.
+func (e *Estimates) Known() float64 {
 	if e.rate > 0 {
 		return e.rate
 	}
-	return bandwidth
+	return e.heard
 }
 
 const bandwidth = 10e9 / 8

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -16,8 +17,15 @@ type Load struct {
 	Rate  int64         // bytes per second from other nodes; 0: not known
 }
 
-// Work is the [Load.Work] of tasks of a mean length: half of those that run is done.
-func Work(mean time.Duration, waiting, running int64) time.Duration {
+// LoadOf is the load of a node: room and used slots, tasks that wait and run, their mean
+// length, and the measured bandwidth.
+func LoadOf(room, used int32, waiting, running int64, mean time.Duration, rate int64) Load {
+	free := max(room-used-int32(min(waiting, filch.Unbounded)), 0)
+	return Load{Slots: room, Free: free, Work: work(mean, waiting, running), Rate: rate}
+}
+
+// work is the [Load.Work] of tasks of a mean length: half of those that run is done.
+func work(mean time.Duration, waiting, running int64) time.Duration {
 	return time.Duration(min(float64(mean)*(float64(waiting)+float64(running)/2), 1<<60))
 }
 
@@ -29,8 +37,11 @@ func (l *Load) Wait() time.Duration {
 	return l.Work / time.Duration(l.Slots)
 }
 
-// gave adds a task of a length.
-func (l *Load) gave(length time.Duration) {
+// busy is the work of each slot.
+func (l *Load) busy() time.Duration { return l.Work / time.Duration(max(l.Slots, 1)) }
+
+// Gave adds a task of a length.
+func (l *Load) Gave(length time.Duration) {
 	l.Free = max(l.Free-1, 0)
 	l.Work += min(length, 1<<60-l.Work)
 }
@@ -163,10 +174,20 @@ func (l *Loads) gave(name filch.NodeName, length time.Duration) {
 	switch {
 	case w == nil:
 	case w.Slots > 0:
-		w.gave(length)
+		w.Gave(length)
 	default:
 		w.Free, w.Work = w.Free-1, w.Work+min(length, 1<<60-w.Work)
 	}
+}
+
+// Kept is how many tasks of a length a node keeps for itself, on its slots, whose input takes
+// so long to another node: the last of them waits about as long as the transfer takes.
+func Kept(slots int32, transfer, length time.Duration) int {
+	if mutantKeepsAll {
+		return math.MaxInt
+	}
+	n := float64(slots) * float64(transfer) / float64(max(length, time.Microsecond))
+	return int(min(n, 1<<30))
 }
 
 // missing is the bytes of the inputs that a node has not.
@@ -179,20 +200,24 @@ func missing(inputs []Input, node filch.NodeName) (bytes int64) {
 	return bytes
 }
 
+// slotCost is the weight of a transfer: the transfer delays the task, and takes the time of a
+// slot from another task.
+const slotCost = 2
+
 // finish is when a task would end on a node, from now: after the wait for a slot, the
 // transfer of the missing input, which takes place in the slot, and the run of the task. This
 // is the meaning of GetBestNode in the code of ADAGE. Listing 3 of the paper, as printed, adds
 // the transfers of the files that the node has, and takes the minimum: the worst node.
-func finish(load *Load, inputs []Input, node filch.NodeName, length time.Duration) time.Duration {
+func finish(load *Load, inputs []Input, node filch.NodeName, length time.Duration, usual float64) time.Duration {
 	rate := float64(load.Rate)
 	if rate <= 0 {
-		rate = bandwidth
+		rate = usual
 	}
 	wait := load.Wait()
 	if mutantLoadBlind {
 		wait = 0
 	}
-	return wait + TransferTime(missing(inputs, node), rate) + length
+	return wait + slotCost*TransferTime(missing(inputs, node), rate) + length
 }
 
 // Choose names the node among names, or self, that would finish a task of a length first. A
@@ -201,13 +226,14 @@ func finish(load *Load, inputs []Input, node filch.NodeName, length time.Duratio
 // than the task, so that no thief should have it.
 func (l *Loads) Choose(names []filch.NodeName, self filch.NodeName, own Load, inputs []Input, length time.Duration, e *Estimates, m *Members) (to filch.NodeName, stays bool) {
 	to, load := self, own
-	first := finish(&own, inputs, self, e.On(self, length))
+	usual := e.Bandwidth()
+	first := finish(&own, inputs, self, e.On(self, length), usual)
 	for _, n := range names {
 		if n == self {
 			continue
 		}
 		other := l.Of(n, m.Get(n).Total)
-		if end := finish(&other, inputs, n, e.On(n, length)); end < first {
+		if end := finish(&other, inputs, n, e.On(n, length), usual); end < first || end == first && to != self && other.busy() < load.busy() {
 			to, load, first = n, other, end
 		}
 	}

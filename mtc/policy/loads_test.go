@@ -76,6 +76,9 @@ func TestChoiceOfANode(t *testing.T) {
 		if c.without {
 			inputs = nil
 		}
+		if c.slow != "" {
+			inputs[0].Bytes = gigabyte + gigabyte/5
+		}
 		var l Loads
 		var e Estimates
 		for range 60 {

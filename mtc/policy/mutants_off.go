@@ -17,6 +17,10 @@ const (
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantFertile     = false
+	mutantGreedy      = false
+	mutantKeepsAll    = false
+	mutantRoleless    = false
+	mutantGivesAll    = false
 	mutantBlindGap    = false
 	mutantAnyNode     = false
 	mutantRestless    = false

@@ -22,6 +22,10 @@ var (
 	mutantBlindGap    bool // any task may run in the slots held for a gang
 	mutantRestless    bool // thieves with lifelines go on to ask
 	mutantUnfed       bool // the first work is told to no node with a lifeline
+	mutantRoleless    bool // nodes for gangs take tasks, and nodes for tasks gangs
+	mutantGivesAll    bool // work giving: a node that is not the most loaded gives, too
+	mutantKeepsAll    bool // ADAGE keeps tasks that wait longer than their input takes
+	mutantGreedy      bool // a thief takes half of a workflow's ready tasks
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -43,6 +47,10 @@ func Plant(name string) bool {
 		"any-node":     &mutantAnyNode,
 		"drain-keeps":  &mutantDrainKeeps,
 		"fertile":      &mutantFertile,
+		"greedy":       &mutantGreedy,
+		"keeps-all":    &mutantKeepsAll,
+		"roleless":     &mutantRoleless,
+		"gives-all":    &mutantGivesAll,
 		"restless":     &mutantRestless,
 		"unfed":        &mutantUnfed,
 		"homely":       &mutantHomely,

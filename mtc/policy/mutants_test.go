@@ -27,5 +27,9 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"same-victims", "TestVictimsAreDrawnAnew"},
 		{"restless", "TestLifelineSpell"},
 		{"unfed", "TestLifelines"},
+		{"roleless", "TestRolesSuit"},
+		{"greedy", "TestAhead"},
+		{"keeps-all", "TestKept"},
+		{"gives-all", "TestGiver"},
 	})
 }

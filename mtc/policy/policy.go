@@ -9,7 +9,8 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Kind is a choice between balance and locality: MATRIX v2 (III.B.3) has four, ADAGE one.
+// Kind is a choice between balance and locality: MATRIX v2 (III.B.3) has four, ADAGE one,
+// and Auto chooses among these.
 type Kind uint8
 
 // The policies.
@@ -19,9 +20,10 @@ const (
 	RLDS              // rigid: split by the threshold, for good
 	FLDS              // flexible: as RLDS, and tasks that wait too long are shared
 	ADAGE             // a task goes to the node that would finish the task first
+	Auto              // each workflow has the policy that suits what is known of its tasks
 )
 
-var policyNames = [...]string{"mlb", "mdl", "rlds", "flds", "adage"}
+var policyNames = [...]string{"mlb", "mdl", "rlds", "flds", "adage", "auto"}
 
 func (k Kind) String() string {
 	if int(k) < len(policyNames) {
@@ -37,7 +39,7 @@ func ParseKind(name string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("the policies are mlb, mdl, rlds, flds and adage")
+	return 0, filch.Errorf(filch.Invalid, "%q is no scheduling policy", name).WithHint("the policies are auto, mlb, mdl, rlds, flds and adage")
 }
 
 // Policy is the placement of ready tasks. The zero Policy is MLB; [Read] reads a Policy
@@ -52,6 +54,7 @@ type Policy struct {
 	LocalTime time.Duration
 	// Victims is the thieves' choice of victims.
 	Victims Victims
+	Balance Balance
 	// Guess is the length of a task before the first end; 0 is a second.
 	Guess time.Duration
 }
@@ -62,10 +65,13 @@ const (
 	LocalTime = 10 * time.Second
 )
 
+// Asks reports whether a leader asks nodes for their load, and places waiting tasks again.
+func (k Kind) Asks() bool { return k == ADAGE || k == Auto }
+
 // threshold is t.
 func (p Policy) threshold() float64 {
 	switch {
-	case p.Kind == MLB, p.Kind == ADAGE:
+	case p.Kind == MLB, p.Kind >= ADAGE:
 		return math.Inf(1)
 	case p.Kind == MDL:
 		return 0
@@ -121,10 +127,10 @@ func (p Policy) Place(inputs []Input, self filch.NodeName, length time.Duration)
 	return ToPeer, where
 }
 
-// Excess is how many of n dedicated tasks FLDS shares: at a throughput of rate tasks per
+// excess is how many of n dedicated tasks FLDS shares: at a throughput of rate tasks per
 // second the tasks take n/rate, and the part above tt moves. The paper's example: 1,000
 // done in 10 s, 5,000 queued, tt 30 s: 2,000 move.
-func Excess(n int, rate float64, tt time.Duration) int {
+func excess(n int, rate float64, tt time.Duration) int {
 	if n == 0 || rate <= 0 || mutantFLDSNever {
 		return 0
 	}

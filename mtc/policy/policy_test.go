@@ -8,10 +8,10 @@ import (
 )
 
 func TestExcessOfThePaper(t *testing.T) {
-	if got := Excess(5000, 1000.0/10, 30*time.Second); got != 2000 {
+	if got := excess(5000, 1000.0/10, 30*time.Second); got != 2000 {
 		t.Errorf("%d of 5000 tasks move, the paper says 2000", got)
 	}
-	if got := Excess(5000, 1000.0/10, 50*time.Second); got != 0 {
+	if got := excess(5000, 1000.0/10, 50*time.Second); got != 0 {
 		t.Errorf("%d move although all are done in time", got)
 	}
 }
@@ -57,6 +57,8 @@ func TestReadPolicy(t *testing.T) {
 		"rlds:threshold=1500000":               {Kind: RLDS, Threshold: 1.5e6},
 		"flds:threshold=0.5,tt=2s,guess=200ms": {Kind: FLDS, Threshold: 0.5, LocalTime: 2 * time.Second, Guess: 200 * time.Millisecond},
 		"mlb:victims=dvs":                      {Victims: Mesh},
+		"auto":                                 {Kind: Auto},
+		"auto:guess=1ms,balance=give":          {Kind: Auto, Guess: time.Millisecond, Balance: ByGiving},
 		"flds:tt=1m0s,victims=near":            {Kind: FLDS, LocalTime: time.Minute, Victims: Hierarchical},
 		"flds:tt=1m0s":                         {Kind: FLDS, LocalTime: time.Minute},
 	} {
@@ -69,7 +71,7 @@ func TestReadPolicy(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "lru", "mlb:threshold=1M", "rlds:", "rlds:tt=1s", "rlds:threshold=-1", "rlds:threshold=1e999",
-		"mlb:victims=", "mlb,victims=all", "flds:tt=0s", "flds:tt=soon", "flds:guess", "rlds:threshold=M", "mdl:guess=1s", "flds:threshold=NaN",
+		"mlb:victims=", "mlb:balance=push", "auto:tt=1s", "mlb,victims=all", "flds:tt=0s", "flds:tt=soon", "flds:guess", "rlds:threshold=M", "mdl:guess=1s", "flds:threshold=NaN",
 	} {
 		if got, err := Read(bad); err == nil {
 			t.Errorf("%q reads as %+v", bad, got)
@@ -78,7 +80,7 @@ func TestReadPolicy(t *testing.T) {
 }
 
 func TestParsePolicy(t *testing.T) {
-	for _, k := range []Kind{MLB, MDL, RLDS, FLDS} {
+	for _, k := range []Kind{MLB, MDL, RLDS, FLDS, ADAGE, Auto} {
 		if got, err := ParseKind(k.String()); err != nil || got != k {
 			t.Errorf("%v reads as %v, %v", k, got, err)
 		}

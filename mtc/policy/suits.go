@@ -17,5 +17,5 @@ func Suits(s *record.Spec, m *filch.Member) bool {
 // node, the node is for such tasks, and the whole room of the node suffices. A node of unknown
 // room suffices.
 func SuitsNeed(n record.Need, m *filch.Member) bool {
-	return m.Role.Takes(n.Gang.Ranks > 0) && (n.Nodes == nil || n.Nodes.Allows(m)) && (m.Total == filch.Room{} || m.Total.Holds(n.Each))
+	return (m.Role.Takes(n.Gang.Ranks > 0) || mutantRoleless) && (n.Nodes == nil || n.Nodes.Allows(m)) && (m.Total == filch.Room{} || m.Total.Holds(n.Each))
 }

@@ -30,6 +30,11 @@ func Read(text string) (p Policy, err error) {
 				return Policy{}, err
 			}
 			ok = true
+		case key == "balance":
+			if p.Balance, err = parseBalance(value); err != nil {
+				return Policy{}, err
+			}
+			ok = true
 		case key == "threshold" && p.thresholded():
 			p.Threshold, ok = readRate(value)
 		case key == "tt" && p.Kind == FLDS:
@@ -39,7 +44,7 @@ func Read(text string) (p Policy, err error) {
 		}
 		if !ok {
 			return Policy{}, filch.Errorf(filch.Invalid, "%q is no option of the scheduling policy %s", part, p.Kind).
-				WithHint("all policies take victims=CHOICE, rlds, flds and adage guess=TIME, rlds and flds also threshold=BYTES-PER-SECOND, and flds tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
+				WithHint("all policies take victims=CHOICE and balance=steal, give or both, rlds, flds, adage and auto guess=TIME, rlds and flds also threshold=BYTES-PER-SECOND, and flds tt=TIME: flds:threshold=12.5M,tt=10s,guess=200ms")
 		}
 	}
 	return p, nil
@@ -59,6 +64,9 @@ func (p Policy) String() string {
 	}
 	if p.Victims != ByDefault {
 		parts = append(parts, "victims="+p.Victims.String())
+	}
+	if p.Balance != ByStealing {
+		parts = append(parts, "balance="+p.Balance.String())
 	}
 	if len(parts) == 0 {
 		return p.Kind.String()

@@ -20,7 +20,7 @@ func TestIdleTimeIsNoSlowWork(t *testing.T) {
 	if rate := ends.Rate(now); rate < 99 || rate > 101 {
 		t.Errorf("%.3f tasks a second after an idle hour, want 100", rate)
 	}
-	if n := Excess(100, ends.Rate(now), LocalTime); n != 0 {
+	if n := excess(100, ends.Rate(now), LocalTime); n != 0 {
 		t.Errorf("FLDS moves %d of 100 tasks that take a second", n)
 	}
 	ends.Begin(now + 5*time.Second) // another task beside

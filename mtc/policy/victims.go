@@ -51,7 +51,7 @@ type Search struct {
 	Self     filch.NodeName
 	Source   filch.NodeName // the node where the work began: the leader of a job; "": not known
 	Thief    filch.NodeName // the node that last stole tasks of self; "": none did
-	Teller   filch.NodeName // the node that last sent news of work; "": none did
+	Teller   filch.NodeName // the node that last sent news of work, or tasks; "": none did since the last failure
 	Width    int            // the most nodes to ask
 	Failures int            // in a row so far
 }
@@ -68,7 +68,10 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 		}
 	case Hierarchical:
 		if me := m.Get(s.Self); me != nil && me.Group != "" && s.Failures%2 == 0 {
-			if near := m.Draw(s.Self, s.Width, r, func(p *filch.Member) bool { return lends(p) && p.Group == me.Group }); len(near) > 0 {
+			if p := m.Get(s.Teller); p != nil && p.Group != me.Group {
+				break // work is elsewhere
+			}
+			if near := m.among(s, s.Width, r, func(p *filch.Member) bool { return lends(p) && p.Group == me.Group }); len(near) > 0 {
 				return near
 			}
 		}
@@ -88,16 +91,21 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 	case NoStealing:
 		return nil
 	}
-	return m.Draw(s.Self, s.Width, r, lends)
+	return m.told(s, s.Width, r)
 }
 
-// told names k nodes: the node that sent news, and drawn nodes.
+// told names k nodes: the node that sent news or tasks, and drawn nodes.
 func (m *Members) told(s Search, k int, r *filch.Rand) []filch.NodeName {
+	return m.among(s, k, r, lends)
+}
+
+// among is told of nodes that fit.
+func (m *Members) among(s Search, k int, r *filch.Rand, fits func(*filch.Member) bool) []filch.NodeName {
 	p := m.Get(s.Teller)
-	if p == nil || !lends(p) || s.Teller == s.Self {
-		return m.Draw(s.Self, k, r, lends)
+	if p == nil || !fits(p) || s.Teller == s.Self {
+		return m.Draw(s.Self, k, r, fits)
 	}
-	return append([]filch.NodeName{s.Teller}, m.Draw(s.Self, k-1, r, func(p *filch.Member) bool { return lends(p) && p.Name != s.Teller })...)
+	return append([]filch.NodeName{s.Teller}, m.Draw(s.Self, k-1, r, func(p *filch.Member) bool { return fits(p) && p.Name != s.Teller })...)
 }
 
 // after names the next k nodes behind self in the order of names; after each failure, the k

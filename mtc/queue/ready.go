@@ -406,12 +406,14 @@ func (q *Ready) CutLate(suits Suits, ends func(need time.Duration) bool, most in
 	return cut
 }
 
-// Cut takes every second shared task that suits a thief, at most want and as long as there
-// is space: thief and victim both go on with the heaviest tasks.
+// Cut takes shared tasks that suit a thief, at most half, at most want and as long as there is
+// space. Of half, Cut takes every second task: thief and victim both go on with the most urgent
+// tasks. Of less, Cut takes the first: the thief starts them at once.
 func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 	shared, cooling := q.Suited(suits)
 	left := shared + cooling
-	n := int(min(policy.Half(left), want))
+	half := policy.Half(left)
+	n := int(min(half, want))
 	q.Cooling = slices.DeleteFunc(q.Cooling, func(d Delayed) bool {
 		if len(cut) >= n || !suits.has(&d.Item) || !d.Fits(space) {
 			return false
@@ -437,7 +439,7 @@ func (q *Ready) Cut(suits Suits, want int64, space *int) (cut []Item) {
 		}
 		cut = append(cut, q.Shared.Pop())
 		left--
-		stays = left > int64(n-len(cut))
+		stays = int64(n) == half && left > int64(n-len(cut))
 	}
 	for _, it := range keep {
 		q.Shared.Push(it)

@@ -9,5 +9,6 @@ const (
 	mutantStartTwice = false
 	mutantTallyBack  = false
 	mutantCapFree    = false
+	mutantStaged     = false
 	mutantTakeOnce   = false
 )

@@ -10,6 +10,7 @@ var (
 	mutantStartTwice bool // a second node may start a task with Once
 	mutantTallyBack  bool // a late tally sets the count back
 	mutantCapFree    bool // tokens are granted without counting the held tokens
+	mutantStaged     bool // the time of staging counts as run time
 	mutantTakeOnce   bool // a repeated take of a dead owner's tasks returns no tasks
 )
 
@@ -22,6 +23,7 @@ func Plant(name string) bool {
 		"start-twice": &mutantStartTwice,
 		"tally-back":  &mutantTallyBack,
 		"cap-free":    &mutantCapFree,
+		"staged":      &mutantStaged,
 		"take-once":   &mutantTakeOnce,
 	} {
 		*p = n == name

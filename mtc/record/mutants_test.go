@@ -18,5 +18,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"last-writer", "TestFirstEndWins"},
 		{"start-twice", "TestStartIsCommittedOnce"},
 		{"tally-back", "TestTallyOnlyGrows"},
+		{"staged", "TestStagingIsNoRunTime"},
 	})
 }

@@ -465,3 +465,18 @@ func TestMoveAfterLossIsNoRepeat(t *testing.T) {
 		t.Errorf("the move of a range that was taken: %v (%v), want %v", p.Verdicts, err, VerdictOther)
 	}
 }
+
+// TestStagingIsNoRunTime: a task had its slot for 10 s, and 7 s of these its files came and
+// went: the task ran for 3 s. Without stages, the task ran all the time.
+func TestStagingIsNoRunTime(t *testing.T) {
+	k := Task{TookUS: 10_000_000, Stages: &Stages{Queued: time.Hour, In: 5 * time.Second, Out: 2 * time.Second}}
+	if got := k.Ran(); got != 3*time.Second {
+		t.Errorf("the task ran for %v, want 3s", got)
+	}
+	if k.Stages = nil; k.Ran() != 10*time.Second {
+		t.Errorf("without stages the task ran for %v, want 10s", k.Ran())
+	}
+	if k = (Task{TookUS: 1, Stages: &Stages{In: time.Second}}); k.Ran() != 0 {
+		t.Errorf("a task that staged for longer than it took ran for %v", k.Ran())
+	}
+}

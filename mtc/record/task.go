@@ -97,6 +97,14 @@ func (k Take) again(had Take) bool { return k != 0 && k == had && !mutantTakeOnc
 // Took is how long the task ran; 0: not known.
 func (t *Task) Took() time.Duration { return time.Duration(max(t.TookUS, 0)) * time.Microsecond }
 
+// Ran is how long the task ran without the staging of its files; 0: not known.
+func (t *Task) Ran() time.Duration {
+	if t.Stages == nil || mutantStaged {
+		return t.Took()
+	}
+	return max(t.Took()-t.Stages.In-t.Stages.Out, 0)
+}
+
 // Starts is the greatest possible number of starts of the task, the coming start included
 // if the task has no end.
 func (t *Task) Starts() int32 { return Starts(t.Attempt, t.Maybe) }

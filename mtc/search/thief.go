@@ -204,6 +204,12 @@ func (s *Thief) Failed() {
 	s.Node.Vain()
 }
 
+// Took ends a try with tasks of a node.
+func (s *Thief) Took(from filch.NodeName) {
+	s.teller = from
+	s.Rest(0)
+}
+
 // Succeeded ends a try with work.
 func (s *Thief) Succeeded() {
 	s.Poll.Succeeded()

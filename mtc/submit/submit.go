@@ -4,6 +4,7 @@ package submit
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/graph"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -16,7 +17,8 @@ type Job struct {
 	Ticket filch.Ticket
 	Spec   record.Spec
 	Total  int32 // tasks of a bag
-	Open   bool  // more tasks are added later
+	Spread policy.Spreading
+	Open   bool // more tasks are added later
 	record.Conditions
 
 	// Partial is set if the client adds the rest of the submission and then closes the job:

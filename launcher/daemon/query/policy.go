@@ -1,6 +1,8 @@
 package query
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,8 +83,12 @@ func (ps policies) writePolicy(p policy.Policy) (v dht.Version, err error) {
 func (ps policies) policyHere() (wire.PolicyInfo, error) {
 	i := wire.PolicyInfo{Node: ps.sv.in.Self}
 	err := ps.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		p, q := t.Node.TaskPolicy()
-		i.Policy, i.Victims = p.Kind.String(), p.Victims.String()
+		p, q, chosen := t.Node.TaskPolicy()
+		i.Policy, i.Victims, i.Balance = p.Kind.String(), p.Victims.String(), p.Balance.String()
+		for id, c := range chosen { // any order: sorted below
+			i.Chosen = append(i.Chosen, wire.PolicyChoice{Job: id, Policy: c.Kind.String(), Why: c.Why})
+		}
+		slices.SortFunc(i.Chosen, func(a, b wire.PolicyChoice) int { return cmp.Compare(a.Job, b.Job) })
 		if p.Kind == policy.RLDS || p.Kind == policy.FLDS {
 			i.Threshold = p.Bound()
 		}

@@ -54,6 +54,9 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	if s.Named == "" {
 		s.Named = v.Named
 	}
+	if s.Placed == "" {
+		s.Placed = v.Placed
+	}
 	if v.Ready > 0 && s.After == 0 {
 		s.After = v.After
 	}
@@ -103,6 +106,9 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 		x.Hint = fewerTasks
 	}
 	x.Text = addPace(&s.TasksHere, x.Text) + e.goneTasksText()
+	if s.Placed != "" {
+		x.Text += "; the policy auto places the tasks by " + s.Placed
+	}
 	return x
 }
 

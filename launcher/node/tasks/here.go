@@ -35,6 +35,9 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Takes, free
 		}
 	}
+	if c, ok := w.core.Look().Choice(id); ok {
+		h.Placed = c.String()
+	}
 	h.Tied, h.Inner = w.origin.TiedTasks(id)
 	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready

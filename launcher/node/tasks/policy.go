@@ -35,10 +35,16 @@ type policyState struct {
 	version dht.Version
 }
 
-// TaskPolicy returns the policy of this node, with LocalTime as adapted, and the contents
-// of the queues.
-func (w *Tasks) TaskPolicy() (policy.Policy, queue.Counts) {
-	return w.core.Policy(), w.core.Queues()
+// TaskPolicy returns the policy of this node, with LocalTime as adapted, the contents of the
+// queues, and the policies that [policy.Auto] chose for the workflows that this node leads.
+func (w *Tasks) TaskPolicy() (policy.Policy, queue.Counts, map[filch.JobID]policy.Choice) {
+	chosen := make(map[filch.JobID]policy.Choice)
+	for id := range w.core.Look().Live() {
+		if c, ok := w.core.Look().Choice(id); ok {
+			chosen[id] = c
+		}
+	}
+	return w.core.Policy(), w.core.Queues(), chosen
 }
 
 // WriteTaskPolicy makes p the policy of the instance, and calls then with the version by

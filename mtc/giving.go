@@ -1,0 +1,93 @@
+package mtc
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/queue"
+)
+
+// give offers waiting tasks to the least loaded of some nodes, if the policy says so (ADAGE,
+// listing 4).
+func (m *mover) give() {
+	if m.Balance == policy.ByStealing {
+		return
+	}
+	c, g := m.core, &m.giver
+	c.waits.at = min(c.waits.at, g.At(m.now, c.Load() > 0))
+	if g.Due(m.now) {
+		names := c.cfg.Members.Draw(c.cfg.Self, filch.Root(c.cfg.Members.Others(c.cfg.Self)+1), &c.rng, func(p *filch.Member) bool { return p.Standing == filch.Up })
+		for _, n := range names {
+			m.send(n, &message.WorkAsk{})
+		}
+		g.Ask(m.now, names)
+		c.waits.at = min(c.waits.at, g.At(m.now, true))
+	}
+	if g.Over(m.now) {
+		if to := g.End(m.now, m.load()); to != "" {
+			c.victim.push(to, policy.Half(c.Load()))
+		}
+		c.waits.at = min(c.waits.at, g.At(m.now, c.Load() > 0))
+	}
+}
+
+// dedicate keeps a task for this node. With ADAGE, a task that would wait for longer here than
+// its input takes to another node is shared.
+func (m *mover) dedicate(j *job, it queue.Item) {
+	e := &m.core.pace.estimates
+	if m.Kind.Asks() && len(j.queue.Dedicated) >= policy.Kept(m.core.exec.room.Slots, policy.TransferTime(it.Bytes, e.Bandwidth()), m.length()) {
+		j.queue.Shared.Push(it)
+		return
+	}
+	j.queue.Dedicated.Push(it)
+	m.at = min(m.at, m.now+moverPeriod)
+}
+
+// Choice is the policy by which the tasks of a workflow are placed that this node leads, if the
+// policy of the instance is [policy.Auto].
+func (l Look) Choice(id filch.JobID) (c policy.Choice, ok bool) {
+	j := l.core.jobs[id]
+	if l.core.mover.Kind != policy.Auto || j == nil || j.leader == nil || j.leader.plan == nil {
+		return c, false
+	}
+	return j.leader.plan.Choice, true
+}
+
+// ahead is how many tasks of a job a thief may have: of a workflow, as many as the thief
+// starts soon.
+func (v *victim) ahead(j *job, m *message.Means, thief *filch.Member) int64 {
+	if !j.Graph() {
+		return filch.Unbounded
+	}
+	return policy.Ahead(m.Free.Slots, thief.Total.Slots, v.core.mover.length())
+}
+
+// push offers a node so many of the tasks that the node could steal, without a question.
+func (v *victim) push(to filch.NodeName, want int64) {
+	p := v.core.cfg.Members.Get(to)
+	if p == nil || v.owes(p) {
+		return
+	}
+	x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation}}
+	m := message.Means{Free: p.Total}
+	if m.Free.Slots == 0 {
+		m.Free.Slots = int32(min(want, filch.Unbounded)) // not known
+	}
+	if v.freeze(x, &m, p, want); len(x.items) > 0 {
+		v.openXfer(x)
+		v.send(to, x.offer)
+	}
+}
+
+// spread offers equal parts of a bag to as many nodes as the submission says, and keeps a
+// part. Of a bag that grows, each addition goes so.
+func (v *victim) spread(j *job) {
+	n := j.leader.spread.Nodes(v.core.cfg.Members.Others(v.core.cfg.Self) + 1)
+	part := j.queue.Ranges.Left() / int64(n)
+	if part == 0 {
+		return // fewer tasks than nodes: thieves are as fast
+	}
+	for _, to := range v.core.cfg.Members.Draw(v.core.cfg.Self, n-1, &v.core.rng, func(p *filch.Member) bool { return p.Standing == filch.Up && policy.Suits(j.spec, p) }) {
+		v.push(to, part)
+	}
+}

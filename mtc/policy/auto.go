@@ -1,0 +1,73 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+)
+
+// Profile is what a node knows of the tasks of a workflow: as the file states, and as tasks
+// of the same kind took and wrote.
+type Profile struct {
+	Tasks int
+	Input float64       // bytes that the tasks read
+	Fewer float64       // the same, if each node fetches an output once at most
+	Fan   int           // the most tasks that read one output
+	Work  time.Duration // of all tasks
+	Rate  float64       // bytes per second from other nodes; 0: not known
+}
+
+// Read takes in an output that some tasks read, on so many nodes.
+func (f *Profile) Read(bytes float64, tasks, nodes int) {
+	f.Input += bytes * float64(tasks)
+	f.Fewer += bytes * float64(min(tasks, nodes))
+	if bytes > 0 {
+		f.Fan = max(f.Fan, tasks)
+	}
+}
+
+// Choice is the policy that [Auto] chose for a workflow, with the reason.
+type Choice struct {
+	Kind Kind
+	Why  string
+}
+
+// String is the choice with the reason, for people.
+func (c Choice) String() string { return c.Kind.String() + ": " + c.Why }
+
+// The shares of the transfers in the time of the tasks, if every task fetched its input: below
+// autoData the place of the input counts for nothing, and above autoBound it counts for all,
+// if no output has more than autoFan readers. With more readers the tasks would crowd on the
+// node of the output.
+const (
+	autoData  = 0.06
+	autoBound = 0.66
+	autoFan   = 2
+)
+
+// Choose chooses between balance alone, the node that would end a task first, and the node of
+// the input.
+func (f *Profile) Choose() Choice {
+	share := f.share(f.Fewer)
+	why := fmt.Sprintf("transfers of all input would take %.2g %% of the time", 100*share)
+	switch {
+	case share < autoData:
+		return Choice{MLB, why}
+	case share > autoBound && f.Fan <= autoFan:
+		return Choice{MDL, fmt.Sprintf("%s, and no output has more than %d readers", why, autoFan)}
+	}
+	return Choice{ADAGE, why}
+}
+
+// autoRate is the bandwidth before the first transfer, 1 Gb/s: where transfers take all the
+// time, the first choice may bind all later tasks.
+const autoRate = 1e9 / 8
+
+// share is the part of the transfer of bytes in the time of the tasks.
+func (f *Profile) share(bytes float64) float64 {
+	rate := f.Rate
+	if rate <= 0 {
+		rate = autoRate
+	}
+	moving := TransferTime(int64(min(bytes, 1<<62)), rate)
+	return float64(moving) / float64(max(f.Work+moving, 1))
+}

@@ -1,0 +1,105 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// TestGiver has the rounds of listing 4 of ADAGE: only the most loaded node of its
+// neighborhood gives, to the least loaded; the wait between two rounds doubles up to its bound,
+// and begins anew after a gift.
+func TestGiver(t *testing.T) {
+	const ms = time.Millisecond
+	busy := func(wait time.Duration) Load { return Load{Slots: 2, Work: 2 * wait} }
+	round := func(g *Giver, now time.Duration, own Load, loads ...Load) filch.NodeName {
+		t.Helper()
+		if g.At(now, true); !g.Due(now) {
+			t.Fatalf("no round is due at %v", now)
+		}
+		names := []filch.NodeName{"a", "b", "c"}[:len(loads)]
+		g.Ask(now, append([]filch.NodeName{}, names...))
+		for k, l := range loads {
+			if g.Over(now) {
+				t.Errorf("the round ends after %d of %d answers", k, len(loads))
+			}
+			if all := g.Said(names[k], l); all != (k == len(loads)-1) {
+				t.Errorf("after %d of %d answers all answered: %v", k+1, len(loads), all)
+			}
+		}
+		return g.End(now, own)
+	}
+	var g Giver
+	if at := g.At(0, false); at != filch.Never || g.Due(time.Hour) {
+		t.Errorf("a node without tasks gives at %v", at)
+	}
+	now := time.Second
+	if at := g.At(now, true); at != now+giveMin {
+		t.Errorf("the first round is at %v, want %v", at, now+giveMin)
+	}
+	now += giveMin
+	if to := round(&g, now, busy(50*ms), busy(20*ms), busy(10*ms), busy(30*ms)); to != "b" {
+		t.Errorf("the most loaded node gives to %q, want b", to)
+	}
+	now = g.At(now, true)
+	if to := round(&g, now, busy(50*ms), busy(60*ms), busy(10*ms)); to != "" {
+		t.Errorf("a node that is not the most loaded gives to %q", to)
+	}
+	wait := g.At(now, true) - now
+	now += wait
+	if to := round(&g, now, busy(10*ms), busy(10*ms)); to != "" || g.At(now, true) != now+2*wait {
+		t.Errorf("equal nodes: %q, the next round after %v, want none after %v", to, g.At(now, true)-now, 2*wait)
+	}
+	if now = g.At(now, true); round(&g, now, Load{Slots: 2, Free: 0}, Load{Slots: 2, Free: 2}) != "a" {
+		t.Error("a full node gives nothing to an idle one")
+	}
+	for range 40 {
+		now = g.At(now, true)
+		round(&g, now, busy(10*ms), busy(10*ms))
+	}
+	if wait := g.At(now, true) - now; wait != giveMax {
+		t.Errorf("after 40 rounds the wait is %v, want %v", wait, giveMax)
+	}
+	now = g.At(now, true)
+	g.Ask(now, []filch.NodeName{"a", "b"})
+	if g.Said("a", Load{Slots: 2, Free: 2}); g.Over(now+AskWait-1) || !g.Over(now+AskWait) || g.End(now+AskWait, busy(ms)) != "a" {
+		t.Error("a node without an answer holds the round up")
+	}
+	if g.Said("b", Load{}) || g.Over(now+time.Hour) {
+		t.Error("a late answer begins a round")
+	}
+	if at := g.At(now, false); at != filch.Never || g.At(now, true) != now+giveMin {
+		t.Error("new tasks wait as long as the last ones")
+	}
+}
+
+// TestRolesSuit: a node for gangs takes no other tasks, and a node for tasks takes no gangs.
+func TestRolesSuit(t *testing.T) {
+	for role, want := range map[filch.Role][2]bool{filch.ForAll: {true, true}, filch.ForTasks: {true, false}, filch.ForGangs: {false, true}} {
+		m := &filch.Member{Name: "a", Role: role}
+		task, gang := Suits(&record.Spec{}, m), Suits(&record.Spec{Gang: record.Gang{Ranks: 2}}, m)
+		if task != want[0] || gang != want[1] {
+			t.Errorf("a node of role %v takes tasks %v and gangs %v, want %v", role, task, gang, want)
+		}
+	}
+}
+
+// TestSpreading has the numbers of dispatchers of MATRIX v1 (3.4).
+func TestSpreading(t *testing.T) {
+	for name, want := range map[string][]int{"1": {1, 1, 1, 1}, "log": {1, 1, 4, 10}, "sqrt": {1, 1, 4, 32}, "all": {1, 2, 16, 1024}} {
+		s, err := ParseSpreading(name)
+		if err != nil || s.String() != name {
+			t.Errorf("%s reads as %v, %v", name, s, err)
+		}
+		for k, n := range []int{1, 2, 16, 1024} {
+			if got := s.Nodes(n); got != want[k] {
+				t.Errorf("%s of %d nodes is %d, want %d", name, n, got, want[k])
+			}
+		}
+	}
+	if _, err := ParseSpreading("2"); err == nil {
+		t.Error("2 reads as a number of nodes")
+	}
+}
