@@ -26,7 +26,7 @@ func limits(s *record.Spec, d *engine.Dice) {
 // ok, after each death up to the limit, and where not every start is committed
 // once more.
 func (j *job) most() int {
-	most := int(j.Spec.CrashLimit) + int(j.Spec.Retries)
+	most := int(j.Spec.Crashes()) + int(j.Spec.Retries)
 	switch {
 	case j.Spec.Once:
 		return 1

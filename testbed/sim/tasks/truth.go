@@ -17,6 +17,7 @@ import (
 // process is a task that was started.
 type process struct {
 	start  mtc.Start
+	fetch  fetch
 	host   *host
 	life   uint64
 	gone   bool
@@ -34,10 +35,12 @@ type job struct {
 	submit.Job
 	length  func(*engine.Dice, mtc.Start) time.Duration
 	fails   func(mtc.Start) int32
+	writes  func(i int32) int64
 	total   int32
 	starts  []uint16
 	tries   []tries
 	began   []time.Duration // last start
+	order   []int32         // of the starts
 	ended   []filch.State   // as first recorded
 	endAt   []time.Duration
 	running int32
@@ -46,6 +49,7 @@ type job struct {
 	rec     *record.Job
 	added   []addition
 	orders  orders
+	from    filch.NodeName // the host of the submission
 }
 
 func (t *truth) init(w *World) { t.w, t.jobs = w, map[filch.JobID]*job{} }
@@ -76,7 +80,7 @@ func (t *truth) breach(format string, args ...any) {
 func (h *host) start(s mtc.Start) {
 	w := h.w
 	j := w.truth.jobs[s.Job]
-	p := &process{start: s, host: h, life: h.incarnation}
+	p := &process{start: s, host: h, life: h.incarnation, fetch: h.fetch(j, &s)}
 	h.running[s.Run] = p
 	h.ran++
 	w.Stats.Starts++
@@ -84,6 +88,7 @@ func (h *host) start(s mtc.Start) {
 	w.truth.outside(h, s)
 	j.starts[s.Index]++
 	j.began[s.Index] = w.Now()
+	j.order = append(j.order, s.Index)
 	j.running++
 	j.peak = max(j.peak, j.running)
 	w.truth.obeyed(h, j, s)
@@ -93,7 +98,7 @@ func (h *host) start(s mtc.Start) {
 		w.Stats.Seats++
 	}
 	w.truth.begun(j, s)
-	w.At(w.Now()+j.length(w.rng, s), func() { h.end(p) })
+	w.At(w.Now()+p.fetch.takes+j.length(w.rng, s), func() { h.end(p) })
 }
 
 // begun checks a start: what it waits for was recorded before.
@@ -128,8 +133,11 @@ func (h *host) end(p *process) {
 		return
 	}
 	delete(h.running, p.start.Run)
-	e := mtc.End{Run: p.start.Run, State: filch.OK, Bytes: int64(p.start.Index%7) << 20}
+	if h.results.add(h.w.Now()) {
+		h.w.Stats.Bundles++
+	}
 	j := h.w.truth.jobs[p.start.Job]
+	e := mtc.End{Run: p.start.Run, State: filch.OK, Bytes: j.output(p.start.Index), Moved: p.fetch.bytes, Moving: p.fetch.takes, In: p.fetch.takes}
 	if p.killed {
 		e.State, e.Code = filch.Killed, 143
 	} else if h.w.truth.stopped(h, j, p.start); j.fails != nil {

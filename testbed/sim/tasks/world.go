@@ -28,6 +28,7 @@ type Options struct {
 	Store   Trouble
 	Detect  time.Duration // until the death of a node is heard of; 0 is 5 s
 	Shared  bool          // one member list for all: no host ever fails
+	Rate    int64         // bytes per second of a transfer of input; 0: transfers take no time
 	Events  uint64        // a run with more has not quiesced; 0 is 1e9
 	Trace   func(line string)
 }
@@ -69,9 +70,12 @@ type Stats struct {
 	Bounds    Bounds
 	Drains    int // and undone ones
 	Orders    int
-	Needs     int // starts of tasks of jobs whose tasks differ
-	Seats     int // starts of tasks that take of the shared resource
-	Urgent    int // looks at a bag of a better class that waited
+	Needs     int   // starts of tasks of jobs whose tasks differ
+	Seats     int   // starts of tasks that take of the shared resource
+	Urgent    int   // looks at a bag of a better class that waited
+	Input     int64 // bytes that the tasks of workflows read
+	Moved     int64 // of these, from other hosts
+	Bundles   int   // that the ends would fill in a response queue: see [bundle]
 }
 
 // host is a node: its launcher's Core, and the processes that it started.
@@ -99,6 +103,8 @@ type seen struct {
 type processes struct {
 	running map[uint64]*process
 	ran     int
+	results bundle
+	copies  map[file]bool // outputs of tasks that ran on other hosts
 }
 
 // draining is that a host is to start nothing.
@@ -130,7 +136,7 @@ func NewWorld(opt Options) *World {
 		}
 	}
 	for i := range opt.Hosts {
-		h := &host{w: w, processes: processes{running: map[uint64]*process{}}}
+		h := &host{w: w, processes: processes{running: map[uint64]*process{}, copies: map[file]bool{}}}
 		e.Add(&h.Host, name(i))
 		w.hosts, w.lists = append(w.hosts, h), append(w.lists, make([]word, opt.Hosts))
 		h.boot(shared)
@@ -277,6 +283,7 @@ func (w *World) Submit(i int, s submit.Job, length func(*engine.Dice, mtc.Start)
 		s.Ticket = filch.Ticket{UnixNS: int64(w.Now()), Job: s.Job}
 	}
 	w.truth.submitted(s, length)
+	w.truth.jobs[s.Job].from = w.hosts[i].Name
 	w.Call(i, "submit", func(c *mtc.Core, now time.Duration, out *mtc.Out) {
 		if err := c.Submit(now, s, out); err != nil {
 			panic(err)

@@ -1,0 +1,61 @@
+package makespan
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/filch-hpc/filch/mtc/policy"
+)
+
+// Balances are the ways in which waiting tasks get to other nodes, with the numbers of nodes
+// to which a bag goes at once.
+var Balances = []struct {
+	Policy, Spread string
+}{{"mlb", "1"}, {"mlb:balance=give", "1"}, {"mlb:balance=both", "1"}, {"mlb", "log"}, {"mlb", "sqrt"}, {"mlb", "all"}}
+
+// PrintBalance runs workloads with each of [Balances]: seconds, and messages between cores by
+// task.
+func PrintBalance(out io.Writer, list []Workflow, hosts int) error {
+	fmt.Fprintf(out, "Seconds, and messages between cores by task, %d hosts of %d slots, seed 1\n\n| workload |", hosts, slotsEach)
+	for _, b := range Balances {
+		fmt.Fprintf(out, " %s, spread %s |", b.Policy, b.Spread)
+	}
+	fmt.Fprintf(out, "\n|---|%s\n", dashes(len(Balances)))
+	for i := range list {
+		w := &list[i]
+		fmt.Fprintf(out, "| %s |", w.Name)
+		for _, b := range Balances {
+			p, err := policy.Read(b.Policy)
+			if err != nil {
+				return err
+			}
+			if w.Spread, err = policy.ParseSpreading(b.Spread); err != nil {
+				return err
+			}
+			t, err := Run(w, hosts, p, 1)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, " %.2f, %.2f |", t.Time.Seconds(), float64(t.Messages)/float64(len(w.Lengths)))
+		}
+		w.Spread = 0
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+// PrintEnds counts, for workloads, the operations on records by task, and the messages that a
+// response queue would add: a bundle of results is posted to the queue, and taken from there.
+func PrintEnds(out io.Writer, list []Workflow, hosts int) error {
+	fmt.Fprintf(out, "Ends of tasks, %d hosts of %d slots, seed 1: operations on records by task, for moves, starts and ends\n\n| workload | operations on records | a response queue adds messages |\n|---|---|---|\n", hosts, slotsEach)
+	for i := range list {
+		w := &list[i]
+		t, err := Run(w, hosts, policy.Policy{}, 1)
+		if err != nil {
+			return err
+		}
+		n := float64(len(w.Lengths))
+		fmt.Fprintf(out, "| %s | %.3f | %.3f |\n", w.Name, float64(t.Merges)/n, 4*float64(t.Bundles)/n)
+	}
+	return nil
+}

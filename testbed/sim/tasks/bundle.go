@@ -1,0 +1,25 @@
+package tasks
+
+import "time"
+
+// bundle is how a host would send ends to a response queue (CloudKon, III): at most bundleMax
+// results in a message, of the time in which a host of filch collects ends for their records.
+// Nothing is sent: the bundles are counted, for comparison.
+type bundle struct {
+	since time.Duration
+	n     int
+}
+
+const (
+	bundleMax  = 10
+	bundleTime = 10 * time.Millisecond
+)
+
+// add adds a result, and reports whether the result begins a bundle.
+func (b *bundle) add(now time.Duration) (begins bool) {
+	if b.n == 0 || b.n == bundleMax || now-b.since > bundleTime {
+		b.since, b.n = now, 0
+	}
+	b.n++
+	return b.n == 1
+}
