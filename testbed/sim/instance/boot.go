@@ -37,7 +37,7 @@ func (h *host) make(born time.Duration) {
 		Capacity: slots.Capacity{Processors: processors, Slots: int32(len(processors)), MemBytes: hostMemory, GPUs: gpuNames()},
 		Policy:   h.w.opt.Gather, Members: h.w.members,
 	}
-	cfg.Tasks.WallNS = wallClock + int64(born)
+	cfg.Tasks.WallNS, cfg.Tasks.Policy = wallClock+int64(born), h.w.opt.Policy
 	if h.w.opt.Calm {
 		cfg.After = filch.JobID(h.Index) * calmJobs
 	}

@@ -32,7 +32,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	hosts := drawHosts(d)
 	w := NewWorld(Options{
 		Seed: seed, Hosts: hosts, Slots: int32(2 + d.N(7)), Links: drawLinks(d),
-		Looks: engine.LooksOf(seed), Words: true, Trace: trace, MaxSteps: 3e6,
+		Looks: engine.LooksOf(seed), Words: true, Trace: trace, MaxSteps: 3e6, Policy: drawPolicy(engine.NewDice(seed, streamPolicy)),
 	})
 	if d.Chance(0.3) {
 		for _, h := range w.hosts {
@@ -69,6 +69,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	w.drawDiskFaults(w.Dice(streamDiskFaults))
 	w.drawChurn(w.Dice(streamChurn))
 	w.drawAwaits(w.Dice(streamAwaits), 0.15)
+	w.drawPolicies(w.Dice(streamPolicies))
 	return w
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/disk"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -25,8 +26,9 @@ type Options struct {
 	Slots      int32 // of each host
 	Links      engine.Links
 	Gather     stealer.Policy
-	Looks      engine.Looks // when Node.Check is called
-	Words      bool         // check the messages: promises kept, launches on the newest word
+	Policy     policy.Policy // of tasks
+	Looks      engine.Looks  // when Node.Check is called
+	Words      bool          // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
 	Calm       bool          // no host or link ever fails: no member list of its own for each
 	Plain      bool          // tasks that are gangs end well, and begin at once
@@ -106,6 +108,7 @@ type Stats struct {
 	Idle     uint64 // of their stores, and of thieves of tasks: what goes on when nothing is to be done
 	ByKind   map[string]uint64
 	Ended    int // jobs whose client heard the end
+	Policies int // changes of the policy of tasks
 }
 
 // wallClock is the Unix time at the beginning of a run.
@@ -132,6 +135,8 @@ const (
 	streamAwaits
 	streamFills
 	streamEach
+	streamPolicy
+	streamPolicies
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
