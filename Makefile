@@ -101,6 +101,7 @@ sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault se
 	$(GO) run ./testbed/sim/instance/cmd -nodes $(N) -seeds $(SEEDS)
 	$(GO) run ./testbed/sim/instance/cmd -nodes 256 -jobs 100 -tasks 25000 -seeds 0
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
+	$(GO) run ./testbed/sim/makespan/cmd
 	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 
 sim-million: ## a million seeds of the metadata store: hours
@@ -109,6 +110,7 @@ sim-million: ## a million seeds of the metadata store: hours
 bench: build ## side by side with the launchers and stores that are installed
 	@scripts/install-deps demo store
 	$(GO) run ./testbed/bench -filch $(abspath $(BIN))/filch $(ARGS)
+	$(GO) run ./testbed/sim/makespan/cmd -only order
 
 proof: build ## every promise in full size, in one table
 	@scripts/install-deps test-all compose rivals clients

@@ -16,19 +16,23 @@ import (
 func policyCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
-		Use:     "policy [mlb|mdl|rlds|flds|adage[,KEY=VALUE...]]",
+		Use:     "policy [auto|mlb|mdl|rlds|flds|adage[,KEY=VALUE...]]",
 		GroupID: "jobs",
 		Short:   "show or change how tasks are placed and stolen",
 		Long: `Shows the scheduling policy of every node and the lengths of its queues, or changes
 the policy of the whole instance while tasks run: queued tasks are placed again. The
 policy decides when a task of a workflow goes to the node that has the input of the
-task, and when other nodes may not steal the task from there; with victims=, which
-nodes an idle node asks for tasks: near, random, lifeline, leapfrog, sequential, fixed,
-dvs or none. See docs/tasks.md.
+task, and when other nodes may not steal the task from there. auto, the default, chooses
+for each workflow by the size of the files and the length of the tasks, and is shown with
+the choice and the reason. victims= sets which nodes an idle node asks for tasks: near,
+random, lifeline, leapfrog, sequential, fixed, dvs or none; balance=give or both lets busy
+nodes offer tasks, too. docs/policies.md says which policy to take when.
 * marks the node that answered.`,
 		Example: `  filch policy
+  filch policy auto
   filch policy mdl
   filch policy adage,victims=dvs
+  filch policy auto,balance=both
   filch policy flds:threshold=12.5M,tt=10s,guess=200ms`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -57,11 +61,24 @@ dvs or none. See docs/tasks.md.
 			case len(args) > 0:
 				return nil
 			}
-			return printPolicies(list)
+			if err := printPolicies(list); err != nil {
+				return err
+			}
+			printChoices(list)
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// printChoices prints what the policy auto chose for each workflow, and why.
+func printChoices(list []wire.PolicyInfo) {
+	for _, n := range list {
+		for _, c := range n.Chosen {
+			fmt.Printf("job %d is placed by %s: %s\n", c.Job, c.Policy, ui.Clean(c.Why))
+		}
+	}
 }
 
 func printPolicies(list []wire.PolicyInfo) error {
