@@ -79,7 +79,9 @@ func TestPrinterOrdersAndLabels(t *testing.T) {
 	// Where only one attempt printed something, there is nothing to tell apart.
 	if out, errs := printed(t, View{Tail: -1}, func(p *Printer) {
 		for _, o := range []wire.OutputPiece{
-			{Index: 70, Attempt: 2, Stream: 1, Data: []byte("only\n")}, {Index: 70, Attempt: 2, Stream: 1, Data: []byte("this\n")}, {Index: 6, Attempt: 1, Stream: 1, Data: []byte("six")},
+			{Index: 70, Attempt: 2, Stream: 1, Data: []byte("only\n")},
+			{Index: 70, Attempt: 2, Stream: 1, Data: []byte("this\n")},
+			{Index: 6, Attempt: 1, Stream: 1, Data: []byte("six")},
 			{Index: 70, Attempt: 1, Stream: 1, Data: []byte("late\n")},
 		} {
 			if err := p.Piece(seven, &o); err != nil {
