@@ -111,7 +111,7 @@ func TestKinds(t *testing.T) {
 	if got := w.Kinds(); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := w.Counts()["messages_out"]; got != 14 {
-		t.Errorf("messages in all: got %d, want 14", got)
+	if got := w.Counts()["messages_out"]; got != 16 {
+		t.Errorf("messages in all: got %d, want 16", got)
 	}
 }
