@@ -85,7 +85,7 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	for _, j := range c.sortedJobs() {
 		list := j.queue.Placed()
 		for _, it := range list {
-			if !j.Graph() || len(it.Inputs) == 0 && !p.Kind.Asks() {
+			if j.spec == nil || !j.Graph() || len(it.Inputs) == 0 && !p.Kind.Asks() { // the spec may be on its way
 				j.queue.Shared.Push(it)
 				continue
 			}
