@@ -135,13 +135,14 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/manual":    {"cli", "ui"},
 	"cmd/filch/onend":     {"cli", "ui"},
+	"cmd/filch/halt":      {"cli", "ui"},
 	"cmd/filch/progress":  {"cli", "ui"},
 	"cmd/filch/runclient": {"bcast", "cli", "deps", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "deps", "runclient", "taskrecords", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
 	"cmd/filch/stats":     {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/halt"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/submit"
@@ -27,7 +28,7 @@ type listFlags struct {
 	jobs                   int32
 	delaySeconds, haltWhen string
 	delay                  time.Duration
-	halt                   halt
+	halt                   halt.Rule
 }
 
 // readList reads the options about lists.
@@ -43,7 +44,7 @@ func (f *listFlags) readList() (err error) {
 			return ofOption("delay", err)
 		}
 	}
-	f.halt, err = readHalt(f.haltWhen)
+	f.halt, err = halt.Read(f.haltWhen)
 	return err
 }
 

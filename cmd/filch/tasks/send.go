@@ -10,6 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/halt"
 	"github.com/filch-hpc/filch/cmd/filch/progress"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -155,10 +156,10 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 }
 
 // followTasks waits for the end of a job, and shows the progress or the output.
-func followTasks(t *client.Tasks, show *showFlags) error { return followUntil(t, show, halt{}) }
+func followTasks(t *client.Tasks, show *showFlags) error { return followUntil(t, show, halt.Rule{}) }
 
 // followUntil is [followTasks] for a job that h may end early.
-func followUntil(t *client.Tasks, show *showFlags, h halt) error {
+func followUntil(t *client.Tasks, show *showFlags, h halt.Rule) error {
 	bar := progress.New(t.Job, show.progress)
 	defer bar.Close()
 	if show.progress {
@@ -176,8 +177,8 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		bar.Close()
 		return []filch.JobID{t.Job}
 	})()
-	ends := halter{halt: &h, t: t, say: bar.Hide, over: make(chan struct{})}
-	defer ends.close()
+	ends := halt.New(h, t, bar.Hide)
+	defer ends.Close()
 	for {
 		news, err := t.Next()
 		if err != nil {
@@ -190,11 +191,11 @@ func followUntil(t *client.Tasks, show *showFlags, h halt) error {
 		case launcher.TasksProgress, launcher.TasksFinished:
 			bar.Update(news)
 		}
-		ends.news(news)
+		ends.News(news)
 		if news.What != launcher.TasksFinished {
 			continue
 		}
-		well := ends.done && h.well(news) || news.Tally.Bad() == 0 && news.State != filch.Cancelled
+		well := ends.Well(news) || news.Tally.Bad() == 0 && news.State != filch.Cancelled
 		if !well { // the error has the counts
 			bar.Drop()
 		}

@@ -207,7 +207,7 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	if err := f.readList(); err != nil {
 		return nil, nil, err
 	}
-	f.wait = f.wait || f.halt.limit > 0
+	f.wait = f.wait || f.halt.Set()
 	command, bag, err := f.sources(args)
 	if err != nil {
 		return nil, nil, err

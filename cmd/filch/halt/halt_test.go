@@ -1,4 +1,4 @@
-package tasks
+package halt
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func TestHaltCountsEnds(t *testing.T) {
 		{"never", false, false, false},
 		{"", false, false, false},
 	} {
-		h, err := readHalt(c.text)
+		h, err := Read(c.text)
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
 			continue
@@ -44,11 +44,11 @@ func TestHaltCountsEnds(t *testing.T) {
 		}
 	}
 	good := launcher.TaskNews{Tally: record.Tally{OK: 3, Cancelled: 5}}
-	if h, _ := readHalt("soon,done=3"); !h.well(good) {
+	if h, _ := Read("soon,done=3"); !h.well(good) {
 		t.Error("the cancelled tasks of a halted job count as bad")
 	}
 	for _, text := range []string{"now", "soon", "later,fail=1", "now,fail", "now,fail=", "now,fail=0", "now,fail=-1", "now,fail=+1", "now,fail=101%", "now,fails=1", "now,fail=1x", "fail=1"} {
-		if h, err := readHalt(text); err == nil {
+		if h, err := Read(text); err == nil {
 			t.Errorf("%q is read as %+v", text, h)
 		}
 	}
