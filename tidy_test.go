@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -96,7 +96,7 @@ launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
 launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
-mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit
+mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit mtc/tokens
 mtc/before: . mtc/record
 mtc/ends: . mtc/message mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
@@ -109,6 +109,7 @@ mtc/record: . varint
 mtc/replica: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/search: . mtc/message mtc/policy mtc/record
 mtc/submit: . mtc/graph mtc/policy mtc/record
+mtc/tokens: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:

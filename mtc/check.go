@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/tokens"
 )
 
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
 	var used, lent filch.Room
-	running, pools, gathers := map[*job]int32{}, map[*tokens]int32{}, int32(0)
+	running, pools, gathers := map[*job]int32{}, map[*tokens.Set]int32{}, int32(0)
 	for _, r := range c.exec.list.All() {
 		used = used.Plus(*r.room())
 		running[r.job]++
@@ -37,9 +38,6 @@ func (c *Core) Check() {
 		panic(fmt.Sprintf("mtc: tasks hold %v, the sum is %v", c.exec.used, used))
 	}
 	unsaid := int64(0)
-	for _, t := range c.caps.pools {
-		pools[t] += t.Reserved()
-	}
 	for _, j := range c.jobs { // any order: sums, and a panic whichever is first
 		if j.running != running[j] {
 			panic(fmt.Sprintf("mtc: job %d counts %d running tasks of %d", j.id, j.running, running[j]))
@@ -53,11 +51,7 @@ func (c *Core) Check() {
 		unsaid += j.pending.Unsaid()
 		j.queue.check()
 	}
-	for t, n := range pools { // any order: a panic whichever is first
-		if t.Used != n || n > t.Held && !t.Revoked {
-			panic(fmt.Sprintf("mtc: tasks use %d tokens of %s, %d are counted and %d held", n, t.key, t.Used, t.Held))
-		}
-	}
+	c.caps.Check(pools)
 	if unsaid != c.recorder.Unsaid() {
 		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.recorder.Unsaid(), unsaid))
 	}

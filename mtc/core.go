@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
+	"github.com/filch-hpc/filch/mtc/tokens"
 )
 
 // Config is the input of [New]; Self and Incarnation must be set.
@@ -48,7 +49,7 @@ type Core struct {
 	exec     execution
 	drain    drain
 	commits  commits
-	caps     caps
+	caps     tokens.Caps
 	thief    thief
 	copies   replica.Copies
 	lines    lines.Reader
@@ -77,7 +78,7 @@ func New(cfg Config) *Core {
 	}
 	c.waits.at = filch.Never
 	c.commits.init(c)
-	c.caps.init(c)
+	c.caps = tokens.New(node{c})
 	c.exec.init(c)
 	c.Gangs.core, c.Fills.core = c, c
 	c.recorder = ends.New(node{c})
@@ -105,7 +106,7 @@ type job struct {
 	copies   copies
 	pending  ends.Pending
 	payloads lines.Lines
-	tokens   *tokens // nil as long as the spec is not known
+	tokens   *tokens.Set // nil as long as the spec is not known
 	pace     jobPace
 	leader   *leader // where this node is the leader
 	void     filch.State
@@ -184,7 +185,7 @@ func (c *Core) idle(j *job) {
 func (c *Core) forget(j *job) {
 	if c.jobs[j.id] != j || j.leader != nil || j.follow || j.running > 0 || !j.queue.Empty() ||
 		j.pending.Owed() || j.queue.frozen > 0 || j.queue.pending > 0 || j.copies.here > 0 ||
-		!j.over && j.ownTokens() && (j.tokens.Held > 0 || j.tokens.asking) {
+		!j.over && j.tokens.Open() {
 		return
 	}
 	c.idle(j)
@@ -196,7 +197,7 @@ func (c *Core) forget(j *job) {
 // and looks for work if the node has none.
 func (c *Core) settle() {
 	c.thief.before()
-	c.caps.reserve()
+	c.caps.Grant()
 	c.exec.fill()
 	c.copies.Start()
 	clear(c.victim.gifts)
@@ -320,7 +321,7 @@ func (c *Core) Deadline() time.Duration {
 func (c *Core) Short(now time.Duration) (filch.Room, bool) {
 	c.enter(now, c.out)
 	for _, j := range c.order {
-		if !j.queue.Startable() && !c.caps.due(j) || j.barred() || !j.mayStart() {
+		if !j.queue.Startable() && !c.caps.Due(j) || j.barred() || !j.mayStart() {
 			continue
 		}
 		if !c.exec.room.HoldsBeside(&c.exec.used, j.next) && !c.exec.mustGather(j) {
@@ -392,7 +393,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 		s.Need = int(j.queue.Lacking[0].Need) - 1
 	}
 	if j.spec != nil {
-		s.Takes = j.wants()
+		s.Takes = j.Wants()
 		s.Pace = policy.Pace{Expected: c.expected(j), Of: j.pace.durations.Count(), Late: j.pace.late && !j.queue.Empty(), Aside: int64(len(j.queue.Late)), Resting: int64(len(j.queue.Resting)), Again: j.queue.Again()}
 	}
 	return s, true

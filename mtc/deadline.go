@@ -47,7 +47,7 @@ func (c *Core) setAside(j *job, it queue.Item) bool {
 	}
 	j.queue.SetAside(it, need)
 	c.victim.fresh = true
-	c.caps.late(j)
+	c.caps.Late(j)
 	return true
 }
 
@@ -61,7 +61,7 @@ func (c *Core) reconsider(j *job) {
 
 // means are this node's free room and tokens, remaining time and class of tasks.
 func (c *Core) means() message.Means {
-	m := message.Means{Caps: c.caps.words(), Free: c.exec.room.Left(&c.exec.used), Lengths: c.copies.Words()}
+	m := message.Means{Caps: c.caps.Words(), Free: c.exec.room.Left(&c.exec.used), Lengths: c.copies.Words()}
 	m.Class, m.Better = c.thief.class()
 	if end := c.cfg.Walltime.End; end > 0 {
 		m.Left = max(end-c.now, 1)
@@ -127,7 +127,7 @@ func (c *Core) tooLate(j *job) {
 		j.pace.late, c.victim.fresh = true, true
 	}
 	c.pace.late = c.now + lateRest
-	c.caps.late(j)
+	c.caps.Late(j)
 }
 
 // learn takes in how long a task that ended well had its slot, and how long the task ran.

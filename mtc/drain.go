@@ -116,7 +116,7 @@ func (v *victim) pack(x *xfer, to *filch.Member, want int64) (n int64) {
 			n += s.Left()
 		}
 		if n > before && j.queue.Empty() {
-			v.core.caps.linger(j)
+			v.core.caps.Linger(j)
 		}
 	}
 	return n

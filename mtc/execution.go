@@ -269,8 +269,8 @@ func (e *execution) release(id uint64) {
 	if e.list.Drop(id); e.list.Len() == 0 {
 		e.core.mover.ends.Rest(e.now)
 	}
-	if j.queue.Empty() || j.tokens.Held > 0 && e.core.caps.allLate(j) {
-		e.core.caps.linger(j)
+	if j.queue.Empty() || j.tokens.Held > 0 && e.core.caps.AllLate(j) {
+		e.core.caps.Linger(j)
 		e.core.forget(j)
 	}
 }

@@ -226,7 +226,7 @@ func (c *Core) tickWaits() {
 	next := c.exec.wake(false)
 	c.waits.at = min(next, c.exec.warm())
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
-	c.caps.tickPools()
+	c.caps.TickPools()
 	if at := c.thief.Gate(); at > c.now {
 		later(at)
 	}
@@ -236,7 +236,7 @@ func (c *Core) tickWaits() {
 	for _, j := range c.sortedJobs() {
 		later(c.lines.Tick(j))
 		c.replan(j)
-		c.caps.tickJob(j)
+		c.caps.TickJob(j)
 		if until := j.pace.backoff.Until(); until > c.now {
 			later(until)
 		}

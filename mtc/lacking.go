@@ -31,7 +31,7 @@ func (e *execution) lack(j *job, need int) got {
 // asks for them. As soon as they are here, the task waits for room before all others.
 func (e *execution) startLacking(j *job, g *gate) got {
 	q := &j.queue
-	if !e.core.caps.more(j, j.wants()) {
+	if !e.core.caps.More(j, j.Wants()) {
 		return gotNext
 	}
 	switch e.core.lines.Line(j, q.Lacking[0].Index) {
@@ -55,29 +55,4 @@ func (q *readyQueue) unlack() queue.Item {
 	it := q.Lacking[0]
 	q.Lacking = q.Lacking[1:]
 	return it
-}
-
-// wants is the number of tokens of the next task that waits for tokens.
-func (j *job) wants() int32 {
-	if len(j.queue.Lacking) > 0 {
-		return j.spec.Tokens(int(j.queue.Lacking[0].Need) - 1)
-	}
-	return j.takes
-}
-
-// alike counts the first of the tasks that wait apart which take the same number of tokens:
-// the node asks for their tokens at once.
-func (j *job) alike() (n int32) {
-	for i := range j.queue.Lacking {
-		if j.spec.Tokens(int(j.queue.Lacking[i].Need)-1) != j.wants() {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// due reports whether a task that waits apart has its tokens here.
-func (k *caps) due(j *job) bool {
-	return len(j.queue.Lacking) > 0 && j.wants() <= j.tokens.Idle()
 }

@@ -112,7 +112,7 @@ func (o *orderly) cancelQueued(j *job) {
 		o.core.record(j, it, record.Task{State: filch.Cancelled})
 	}
 	if q.Empty() && j.running == 0 && j.spec != nil {
-		o.core.caps.linger(j)
+		o.core.caps.Linger(j)
 	}
 	o.core.idle(j)
 	o.cancelWaiting(j)

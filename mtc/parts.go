@@ -54,7 +54,7 @@ func (j *job) HasLines() bool                     { return j.spec.Payloads }
 func (j *job) Record() *record.Job                { return j.rec }
 func (j *job) Range(i int32) (hi int32)           { return j.queue.RangeAt(i) }
 func (j *job) Next(most int, f func(index int32)) { j.queue.Next(most, f) }
-func (j *job) Sent()                              { j.core.forget(j) }
+func (j *job) Forget()                            { j.core.forget(j) }
 
 func (j *job) Leader() (name filch.NodeName, led bool) {
 	if j.rec != nil {

@@ -51,7 +51,7 @@ func (e *execution) startOne(j *job, g *gate) got {
 	if is != gotNext {
 		return is
 	}
-	if j.spec.Capped() && !e.core.caps.more(j, j.takes) {
+	if j.spec.Capped() && !e.core.caps.More(j, j.takes) {
 		return e.lack(j, need)
 	}
 	it, line := e.next(j)

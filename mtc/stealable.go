@@ -63,7 +63,7 @@ func (v *victim) serves(j *job, m *message.Means, n int32) bool {
 			return k.Idle >= n
 		}
 	}
-	return j.tokens.seq == 0 || j.tokens.Spare >= n
+	return j.tokens.MayServe(n)
 }
 
 // served returns whether a task of j that waits for a resource suits a thief, and may start

@@ -34,7 +34,7 @@ func (e *execution) onFilled() {
 		e.core.waits.at = min(e.core.waits.at, s.at)
 	}
 	if s.job != nil || e.full() {
-		e.core.caps.watch()
+		e.core.caps.Watch()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // specify takes in the spec of a job.
 func (c *Core) specify(j *job, s *record.Spec) {
 	j.spec = s
-	j.tokens = c.caps.tokensOf(j)
+	j.tokens = c.caps.Of(j)
 	j.least, j.most = s.TokenBounds()
 	j.next, j.gang, j.takes = s.Room(0), s.Gang, j.least
 	if len(s.Needs) > 0 {

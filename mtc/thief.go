@@ -91,8 +91,7 @@ func (q *readyQueue) starved(j *job) bool {
 	if j.least == 0 {
 		return len(q.Lacking) >= lackMax // tasks behind the first may take no tokens
 	}
-	t := j.tokens
-	return j.spec.Capped() && j.takes > t.Idle() && !t.asking && t.seq > 0
+	return j.spec.Capped() && j.tokens.Lacks(j.takes)
 }
 
 // The methods below are the Core as the thief sees the Core: see [search.Node].

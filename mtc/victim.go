@@ -286,7 +286,7 @@ func (v *victim) onDone(from filch.NodeName, m *message.Done) {
 	v.closeXfer(x, true)
 	for i := range x.items {
 		if j := x.items[i].job; j.running == 0 && j.queue.Empty() && v.core.jobs[j.id] == j {
-			v.core.caps.linger(j)
+			v.core.caps.Linger(j)
 			v.core.forget(j)
 		}
 	}

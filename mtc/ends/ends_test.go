@@ -77,7 +77,7 @@ func (j *rigJob) Leader() (filch.NodeName, bool) { return j.leader, j.leader == 
 func (j *rigJob) Led(list []message.ToldEnd)     { j.led += len(list) }
 func (j *rigJob) Recorded(rec *record.Job)       { j.rec = rec }
 func (j *rigJob) Look()                          { j.looked++ }
-func (j *rigJob) Sent()                          {}
+func (j *rigJob) Forget()                        {}
 
 func newRig(t *testing.T, total int32) (*rig, *Recorder) {
 	n := &rig{values: map[string][]byte{}}

@@ -38,7 +38,7 @@ type Job interface {
 	Led(list []message.ToldEnd) // takes recorded ends in, where this node leads the job
 	Recorded(rec *record.Job)   // takes a newer record of the job in
 	Look()                      // looks up the job's record
-	Sent()                      // forgets the job if nothing is left
+	Forget()                    // forgets the job if nothing is left
 }
 
 // Pending is a node's unsent ends, tallies and reports of a job.

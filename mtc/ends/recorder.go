@@ -167,7 +167,7 @@ func (r *Recorder) sendEnds(b *block) {
 			}
 			b.ends = nil
 			delete(j.Pending().blocks, b.num)
-			j.Sent()
+			j.Forget()
 			return
 		}
 		b.listed, b.due = true, r.node.Now()+r.endsWait()
@@ -245,6 +245,6 @@ func (r *Recorder) sendZone(z *zone, t record.Tally) {
 			return
 		}
 		delete(j.Pending().zones, z.num)
-		j.Sent()
+		j.Forget()
 	})
 }

@@ -92,7 +92,7 @@ func TestSlantSeeds(t *testing.T) {
 var simulated = []string{
 	".", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node",
 	"launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks",
-	"mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "slots", "stealer",
+	"mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/tokens", "slots", "stealer",
 	"testbed/sim/disk", "testbed/sim/engine", "testbed/sim/instance", "testbed/sim/peril",
 }
 
