@@ -143,9 +143,9 @@ func (v *victim) offerNews() {
 	}
 }
 
-// hasFor reports whether the tasks of a job here suit a node.
+// hasFor reports whether there is work here for a node: tasks, or copies of slow tasks.
 func (v *victim) hasFor(p *filch.Member) bool {
-	return p != nil && slices.ContainsFunc(v.core.order, func(j *job) bool { return v.stealable(j, &message.Means{}, p) })
+	return p != nil && (slices.ContainsFunc(v.core.order, func(j *job) bool { return v.stealable(j, &message.Means{}, p) }) || v.core.copies.HasFor(p))
 }
 
 // onSteal answers a thief with half of the stealable tasks, frozen until the owner is

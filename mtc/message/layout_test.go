@@ -40,8 +40,8 @@ func TestLayoutsStay(t *testing.T) {
 		{&Grown{Job: -6}, "0a0b"},
 		{&Ordered{Job: 7, Serial: 300}, "0b0eac02"},
 		{&OrderedAck{Job: 7, Serial: 300}, "0c0eac02"},
-		{&WorkAsk{}, "0d"},
-		{&WorkSay{policy.Load{Slots: 4, Free: 1, Work: 300, Rate: 600}}, "0e0401ac02d804"},
+		{&WorkAsk{}, "0f"},
+		{&WorkSay{policy.Load{Slots: 4, Free: 1, Work: 300, Rate: 600}}, "100401ac02d804"},
 	} {
 		v := Encode(c.m)
 		if got := hex.EncodeToString(v); got != c.hex {

@@ -109,14 +109,29 @@ func (k *Copies) late(r *Run) (at time.Duration, known bool) {
 	return r.Began + max(d, lateFactor*r.States), d > 0
 }
 
-// suits reports whether a thief may run a copy of a slow run. Without a thief, any may.
-func (k *Copies) suits(id uint64, r *Run, m *message.Means, thief *filch.Member) bool {
+// fits reports whether a node may run a copy of a slow run. Without a node, any may.
+func (k *Copies) fits(id uint64, r *Run, p *filch.Member) bool {
 	if at, known := k.late(r); !known || at > k.node.Now() || !k.given.may(id, r.Most) {
 		return false
 	}
+	return p == nil || policy.SuitsNeed(r.Need, p) && !k.given.On(id, p.Name)
+}
+
+// suits reports whether a thief may run a copy of a slow run now. Without a thief, any may.
+func (k *Copies) suits(id uint64, r *Run, m *message.Means, thief *filch.Member) bool {
 	ran := k.node.Now() - r.Began
-	return thief == nil || policy.SuitsNeed(r.Need, thief) && !k.given.On(id, thief.Name) && m.Free.Fits(filch.Room{}, r.Need.Room()) > 0 &&
-		faster(m.Lengths, r.Kind, ran) && (m.Left == 0 || ran < m.Left)
+	return k.fits(id, r, thief) && (thief == nil || m.Free.Fits(filch.Room{}, r.Need.Room()) > 0 &&
+		faster(m.Lengths, r.Kind, ran) && (m.Left == 0 || ran < m.Left))
+}
+
+// HasFor reports whether a slow task runs here of which a node may run a copy.
+func (k *Copies) HasFor(p *filch.Member) bool {
+	for id, r := range k.node.Runs() {
+		if k.fits(id, r, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // Load counts the slow tasks for a thief, and is the class of the first.

@@ -165,11 +165,12 @@ func (q *gatherqueue) OnGrant(t *local.Turn, from filch.NodeName, m *launcher.Gr
 		return
 	}
 	if j == nil || j.attempt != m.Attempt || j.gather == nil {
-		used := j != nil && j.attempt == m.Attempt && j.run != nil && j.run.uses(from, m.Lease)
+		// A launch in kept room uses leases of earlier attempts.
+		used := j != nil && j.run != nil && j.run.uses(from, m.Lease)
 		if (m.Held+m.Lent > 0 || m.Waiting) && m.Lease.Serial != 0 && !used {
 			t.Send(from, &launcher.Release{Job: m.Job, Attempt: m.Attempt, Lease: m.Lease})
 		}
-		if j != nil && j.attempt == m.Attempt && j.run != nil && j.run.unsent != nil && j.run.unsent.losesSlots(from, m) {
+		if j != nil && (j.attempt == m.Attempt || used) && j.run != nil && j.run.unsent != nil && j.run.unsent.losesSlots(from, m) {
 			q.origin.unlaunch(t, j)
 			q.origin.again(t, j)
 			q.wakeJob(j, j.deadline())
