@@ -24,6 +24,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"idle-counts", "TestIdleTimeIsNoSlowWork"},
 		{"orderless", "TestOrderedSurvey"},
 		{"own-source", "TestMeshOfLiveNodes"},
+		{"own-source", "TestAllotmentsOfThePaper"},
 		{"same-victims", "TestVictimsAreDrawnAnew"},
 		{"restless", "TestLifelineSpell"},
 		{"unfed", "TestLifelines"},
