@@ -67,7 +67,7 @@ dht/store/message: . dht dht/roster dht/store/record varint
 dht/store/record: . dht varint
 launcher: . dht dht/store varint mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc/submit
-launcher/config: . launcher/config/place launcher/topology mtc/workflow/yaml slots
+launcher/config: . launcher/config/place launcher/topology mtc/policy mtc/workflow/yaml slots
 launcher/config/place: . launcher/topology
 launcher/daemon: *
 launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
@@ -98,7 +98,7 @@ launcher/watch: . launcher
 launcher/wire: . dht launcher mtc/queue
 mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit mtc/tokens
 mtc/before: . mtc/record
-mtc/ends: . mtc/message mtc/queue mtc/record
+mtc/ends: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
 mtc/lines: . mtc/policy mtc/record
 mtc/plan: . mtc/graph mtc/policy mtc/record

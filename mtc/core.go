@@ -28,7 +28,7 @@ type Config struct {
 	WallNS      int64 // unix time at now = 0, for the times in records
 	Policy      policy.Policy
 	Victims     policy.Victims
-	PollMax     time.Duration // bound of the doubling wait of a thief; 0 is [policy.PollMax]
+	Bounds      policy.Bounds // of waits and bundles
 	Walltime    policy.Walltime
 	DrainBad    int                             // failures after which the node is bad; see [policy.Health]; 0: no number
 	Limit       func(line []byte) time.Duration // a task's limit, by the line; 0: none
@@ -66,9 +66,7 @@ type Core struct {
 
 // New makes a Core that knows no other member and may use no room yet.
 func New(cfg Config) *Core {
-	if cfg.PollMax <= 0 {
-		cfg.PollMax = policy.PollMax
-	}
+	cfg.Bounds = cfg.Bounds.Defaulted()
 	if cfg.Members == nil {
 		cfg.Members = policy.NewMembers()
 	}
@@ -81,7 +79,7 @@ func New(cfg Config) *Core {
 	c.caps = tokens.New(node{c})
 	c.exec.init(c)
 	c.Gangs.core, c.Fills.core = c, c
-	c.recorder = ends.New(node{c})
+	c.recorder = ends.New(node{c}, cfg.Bounds)
 	c.failover.init(c)
 	c.victim.init(c)
 	c.thief.init(c)

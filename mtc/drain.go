@@ -100,14 +100,14 @@ func (v *victim) pack(x *xfer, to *filch.Member, want int64) (n int64) {
 			break
 		}
 		before := n
-		for _, it := range j.queue.CutUnfit(j.suits(to), min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.CutUnfit(j.suits(to), min(want-n, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks))), &space) {
 			x.addTask(j, it, false)
 			n++
 		}
 		if !v.gives(j) || !policy.Suits(j.spec, to) {
 			continue
 		}
-		for _, it := range j.queue.Take(j.suits(to), min(want-n, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.Take(j.suits(to), min(want-n, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks))), &space) {
 			x.addTask(j, it, false)
 			n++
 		}

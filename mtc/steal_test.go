@@ -94,7 +94,7 @@ func TestArrivalHearsOfWork(t *testing.T) {
 func TestNewsWakes(t *testing.T) {
 	r := newRig(t, 4, 1, policy.Policy{})
 	for _, d := range r.nodes {
-		d.cfg.PollMax = time.Hour
+		d.cfg.Bounds.StealWait = time.Hour
 	}
 	r.idle(30 * time.Minute)
 	r.length = slow(time.Second)

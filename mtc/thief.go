@@ -103,7 +103,7 @@ func (n node) Works() bool              { return len(n.order) > 0 }
 func (n node) Means() message.Means     { return n.means() }
 func (n node) Victims() policy.Victims  { return n.mover.victims() }
 func (n node) Robber() filch.NodeName   { return n.victim.robber }
-func (n node) PollMax() time.Duration   { return n.cfg.PollMax }
+func (n node) PollMax() time.Duration   { return n.cfg.Bounds.StealWait }
 func (n node) Quiet() time.Duration     { return n.pace.late }
 func (n node) Vain()                    { n.mover.share.Failed() }
 

@@ -208,11 +208,11 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member, want int
 			continue
 		}
 		suits := j.suits(thief)
-		for _, it := range j.queue.CutLate(suits, v.inTime(m), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.CutLate(suits, v.inTime(m), min(want, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}
-		for _, it := range j.queue.CutLacking(v.served(j, m, suits), min(want, int64(message.OfferTasksMax-len(x.offer.Tasks))), &space) {
+		for _, it := range j.queue.CutLacking(v.served(j, m, suits), min(want, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks))), &space) {
 			want--
 			x.addTask(j, it, false)
 		}
@@ -227,7 +227,7 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member, want int
 			here -= s.Left()
 			x.addRange(j, s)
 		}
-		here = min(here, int64(message.OfferTasksMax-len(x.offer.Tasks)))
+		here = min(here, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks)))
 		for _, it := range j.queue.Cut(suits, here, &space) {
 			want--
 			x.addTask(j, it, false)
@@ -252,7 +252,7 @@ func (x *xfer) addTask(j *job, it queue.Item, dedicated bool) {
 // ADAGE): an offer without a question, with the other tasks of this turn for the node.
 func (v *victim) give(j *job, it queue.Item, to filch.NodeName, dedicated bool) {
 	x := v.gifts[to]
-	if x == nil || len(x.items) == message.OfferTasksMax || !it.Fits(&x.space) {
+	if x == nil || len(x.items) == v.core.cfg.Bounds.Offer || !it.Fits(&x.space) {
 		x = &xfer{thief: to, offer: &message.Offer{Life: v.core.self.Incarnation}, space: message.OfferSpace}
 		it.Fits(&x.space)
 		v.gifts[to] = x

@@ -35,13 +35,18 @@ and the environment before these files. A setting in a later file wins:
 
 A file has lines like "slots: 4":
 
-  slots        slots of a node (default: one for each core of the node)
-  spare        idle keepers, ready for the next launch (default 1)
-  drain_bad    drain a node on which so many tasks in a row fail while others of their
-               jobs end well on other nodes; at most a quarter of the nodes (0: never)
-  log_bytes    size of a log file of the launcher; two files are kept (default 8 MiB)
-  store_bytes  bytes of the shared store on this node (0: 512 MiB)
-  debug        true: the log has every message
+  slots          slots of a node (default: one for each core of the node)
+  spare          idle keepers, ready for the next launch (default 1)
+  drain_bad      drain a node on which so many tasks in a row fail while others of their
+                 jobs end well on other nodes; at most a quarter of the nodes (0: never)
+  log_bytes      size of a log file of the launcher; two files are kept (default 8 MiB)
+  store_bytes    bytes of the shared store on this node (0: 512 MiB)
+  steal_wait_ms  longest wait between tries to steal, in ms (default 1000)
+  ends_wait_ms   longest time that the end of a task waits for others, to be recorded
+                 with them, in ms (default 50)
+  ends_bundle    ends of tasks that are recorded together at most (default 256)
+  offer_bundle   tasks in a message to another node at most (default 1024)
+  debug          true: the log has every message
 
 No launcher has to run. For an instance with a node on this machine, the flags of
 that node count too. XDG_CONFIG_HOME, when set, replaces ~/.config.`,

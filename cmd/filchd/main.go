@@ -98,7 +98,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		return err
 	}
 	n := cfg.Node
-	d, err := daemon.New(daemon.Config{
+	c := daemon.Config{
 		Node: node.Config{
 			Name: filch.NodeName(n.Dir.Node), Instance: n.UUID, Group: n.Alloc.Group, Labels: labels(n), Role: n.Role, Capacity: capacity,
 			After:    filch.JobID(n.Alloc.After),
@@ -106,7 +106,9 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		},
 		Dir: n.Dir, Keeper: n.Keeper, Watch: w, Build: filch.Build(commit), Nice: nice, Spare: cfg.Spare, DrainBad: cfg.DrainBad,
 		StoreBytes: cfg.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
-	})
+	}
+	c.Node.Tasks.Bounds = cfg.Bounds
+	d, err := daemon.New(c)
 	if err != nil {
 		return err
 	}

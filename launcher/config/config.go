@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // Config is the configuration of a launcher.
@@ -14,8 +15,9 @@ type Config struct {
 	Log   Log
 	Spare int // keepers kept ready
 
-	DrainBad   int   // failures after which the node is bad; 0: no number
-	StoreBytes int64 // the node's part of the shared store; 0: the store's default
+	DrainBad   int           // failures after which the node is bad; 0: no number
+	Bounds     policy.Bounds // of the balancing of tasks
+	StoreBytes int64         // the node's part of the shared store; 0: the store's default
 }
 
 // Log is the configuration of the log.

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 func sample(t *testing.T) place.Node {
@@ -92,6 +94,10 @@ func TestSettingsGoInOrder(t *testing.T) {
 		{Key: "log_bytes", Value: "3000", Origin: files[2] + ":3"},
 		{Key: "store_bytes", Value: "4000", Origin: files[0] + ":5"},
 		{Key: "drain_bad", Value: "0", Origin: "default"},
+		{Key: "steal_wait_ms", Value: "1000", Origin: "default"},
+		{Key: "ends_wait_ms", Value: "50", Origin: "default"},
+		{Key: "ends_bundle", Value: "256", Origin: "default"},
+		{Key: "offer_bundle", Value: "1024", Origin: "default"},
 		{Key: "debug", Value: "true", Origin: files[2] + ":4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -110,6 +116,22 @@ func TestSettingsGoInOrder(t *testing.T) {
 	}
 	if c, err := config.LoadOver(path, files); err != nil || c.Node.Slots != 2 {
 		t.Errorf("a flag over the environment: got %d slots, %v", c.Node.Slots, err)
+	}
+}
+
+// The bounds of waits and bundles reach the launcher from each source.
+func TestBounds(t *testing.T) {
+	files := settingsFiles(t, "", "steal_wait_ms: 50000\nends_bundle: 10\n", "offer_bundle: 100")
+	t.Setenv("FILCH_ENDS_WAIT_MS", "7")
+	c, err := config.LoadOver(write(t, sample(t)), files)
+	want := policy.Bounds{StealWait: 50 * time.Second, EndsWait: 7 * time.Millisecond, Ends: 10, Offer: 100}
+	if err != nil || c.Bounds != want {
+		t.Errorf("got %+v, %v; want %+v", c.Bounds, err, want)
+	}
+	c, err = config.LoadOver(write(t, sample(t)), noFiles)
+	want = policy.Bounds{EndsWait: 7 * time.Millisecond}.Defaulted()
+	if err != nil || c.Bounds != want {
+		t.Errorf("without files: got %+v, %v; want %+v", c.Bounds, err, want)
 	}
 }
 
@@ -148,12 +170,17 @@ func TestFilesOf(t *testing.T) {
 func TestFilesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
-		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, debug"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, debug"},
 		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
 		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
 		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},
 		{"slots: -1", `user.yaml:1: slots is "-1", not a number`, ""},
 		{"slots: 99999", `user.yaml:1: slots is "99999", not a number`, ""},
+		{"ends_bundle: 0", `user.yaml:1: ends_bundle is "0", not a number from 1 to 256`, ""},
+		{"ends_bundle: 257", `user.yaml:1: ends_bundle is "257", not a number from 1 to 256`, ""},
+		{"offer_bundle: 1025", `user.yaml:1: offer_bundle is "1025", not a number from 1 to 1024`, ""},
+		{"steal_wait_ms: 60001", `user.yaml:1: steal_wait_ms is "60001", not a number from 1 to 60000`, ""},
+		{"ends_wait_ms: 10001", `user.yaml:1: ends_wait_ms is "10001", not a number from 1 to 10000`, ""},
 		{"slots: [4]", "user.yaml:1: slots has no value", ""},
 		{"slots:\n", "user.yaml:1: slots has no value", ""},
 		{"debug: perhaps", `user.yaml:1: debug is "perhaps", not true or false`, ""},

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/viper"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // setting is a value that people choose for a launcher. The environment variable
@@ -20,6 +22,7 @@ import (
 type setting struct {
 	key    string
 	truth  bool // true or false; else a number
+	least  int64
 	most   int64
 	preset int64 // the default
 }
@@ -31,8 +34,14 @@ var settings = []setting{
 	{key: "log_bytes", most: maxBytes, preset: defaultLogBytes},
 	{key: "store_bytes", most: maxBytes},
 	{key: "drain_bad", most: maxBad},
+	{key: "steal_wait_ms", least: 1, most: ms(policy.StealWaitMost), preset: ms(policy.PollMax)},
+	{key: "ends_wait_ms", least: 1, most: ms(policy.EndsWaitMost), preset: ms(policy.EndsWaitMax)},
+	{key: "ends_bundle", least: 1, most: policy.EndsMax, preset: policy.EndsMax},
+	{key: "offer_bundle", least: 1, most: policy.OfferMax, preset: policy.OfferMax},
 	{key: "debug", truth: true},
 }
+
+func ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // maxBad bounds the failures after which a node is bad.
 const maxBad = 1000
@@ -67,8 +76,8 @@ func (s *setting) check(value string) error {
 		}
 		return nil
 	}
-	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > s.most {
-		return fmt.Errorf("%s is %s, not a number from 0 to %d", s.key, strconv.Quote(value), s.most)
+	if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < s.least || n > s.most {
+		return fmt.Errorf("%s is %s, not a number from %d to %d", s.key, strconv.Quote(value), s.least, s.most)
 	}
 	return nil
 }
@@ -176,6 +185,11 @@ func (l *layers) apply(c *Config) {
 	c.Log = Log{MaxBytes: l.number("log_bytes"), Debug: l.v.GetBool("debug")}
 	c.Spare, c.StoreBytes = int(l.number("spare")), l.number("store_bytes")
 	c.DrainBad = int(l.number("drain_bad"))
+	c.Bounds = policy.Bounds{
+		StealWait: time.Duration(l.number("steal_wait_ms")) * time.Millisecond,
+		EndsWait:  time.Duration(l.number("ends_wait_ms")) * time.Millisecond,
+		Ends:      int(l.number("ends_bundle")), Offer: int(l.number("offer_bundle")),
+	}
 }
 
 // number returns a value that read has checked. viper would take 010 for 8.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -81,7 +82,7 @@ func (j *rigJob) Forget()                        {}
 
 func newRig(t *testing.T, total int32) (*rig, *Recorder) {
 	n := &rig{values: map[string][]byte{}}
-	r := New(n)
+	r := New(n, policy.Bounds{}.Defaulted())
 	n.Merge(record.KeyJob(1), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: &record.Job{Total: total, Closed: true, Leader: n.Self()}}), func(record.Answer) {})
 	n.answer(t)
 	return n, &r
@@ -126,6 +127,38 @@ func TestEndsWaitForCompany(t *testing.T) {
 	}
 	if j.rec == nil || j.rec.Tally().OK != 3 || !j.rec.Finished() {
 		t.Errorf("the record of the job is %+v, want 3 tasks that ended well", j.rec)
+	}
+}
+
+// TestBundleOfEnds: as many ends as a bundle has go at once, the rest with the next bundle;
+// fewer ends wait as long as the bound says, for tasks of any length.
+func TestBundleOfEnds(t *testing.T) {
+	n, _ := newRig(t, 200)
+	r := New(n, policy.Bounds{Ends: 10, EndsWait: time.Microsecond}.Defaulted())
+	j := &rigJob{leader: "n1"}
+	for i := range int32(9) {
+		it, task := ok(i)
+		r.End(j, it, task)
+	}
+	if r.Flush(); len(n.asked) != 0 || r.At() != n.now+time.Microsecond {
+		t.Fatalf("9 ends: %d proposals, the next at %v", len(n.asked), r.At())
+	}
+	for i := int32(9); i < 25; i++ {
+		it, task := ok(i)
+		r.End(j, it, task)
+	}
+	var sizes []int
+	for left := r.Unsaid(); left > 0; left = r.Unsaid() {
+		if r.Flush(); len(n.asked) == 0 {
+			n.now = r.At()
+			continue
+		}
+		if n.answer(t); left > r.Unsaid() {
+			sizes = append(sizes, int(left-r.Unsaid()))
+		}
+	}
+	if !slices.Equal(sizes, []int{10, 10, 5}) {
+		t.Errorf("bundles of %d ends, want 10, 10 and 5", sizes)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -15,7 +16,6 @@ import (
 // ends. Tallies wait longer in a large instance: all tallies go to the same record.
 const (
 	endsWaitMin  = 3 * time.Millisecond
-	endsWaitMax  = 50 * time.Millisecond
 	endsWaitPart = 2
 	tallyWaitMin = 50 * time.Millisecond
 	tallyWaitMax = time.Second
@@ -23,7 +23,7 @@ const (
 )
 
 func (r *Recorder) endsWait() time.Duration {
-	return min(max(r.node.Length()/endsWaitPart, endsWaitMin), endsWaitMax)
+	return min(max(r.node.Length()/endsWaitPart, endsWaitMin), r.bounds.EndsWait)
 }
 
 func (r *Recorder) tallyWait() time.Duration {
@@ -35,6 +35,7 @@ func (r *Recorder) tallyWait() time.Duration {
 // the first, but no record waits for more than the longest wait.
 type Recorder struct {
 	node   Node
+	bounds policy.Bounds
 	blocks []*block
 	zones  []*zone
 	unsaid int64 // ends not recorded
@@ -46,7 +47,7 @@ type Recorder struct {
 const sparesMax = 4
 
 // New makes a Recorder with nothing to send.
-func New(n Node) Recorder { return Recorder{node: n} }
+func New(n Node, b policy.Bounds) Recorder { return Recorder{node: n, bounds: b} }
 
 // Unsaid is the number of ends that are not recorded.
 func (r *Recorder) Unsaid() int64 { return r.unsaid }
@@ -114,7 +115,7 @@ func (r *Recorder) EndCopy(j Job, it queue.Item, t record.Task, then func(k *rec
 func (r *Recorder) Flush() {
 	for i := 0; i < len(r.blocks); {
 		b := r.blocks[i]
-		if b.due > r.node.Now() && !b.job.Last() && len(b.ends) < record.BlockSize && !b.job.Graph() {
+		if b.due > r.node.Now() && !b.job.Last() && len(b.ends) < r.bounds.Ends && !b.job.Graph() {
 			i++
 			if i > 64 {
 				break // the others are younger, and of no other job as a rule
@@ -141,8 +142,8 @@ func (r *Recorder) Flush() {
 // way: later ends go with the next.
 func (r *Recorder) sendEnds(b *block) {
 	ends := b.ends
-	if len(ends) > record.BlockSize {
-		ends = ends[:record.BlockSize]
+	if len(ends) > r.bounds.Ends {
+		ends = ends[:r.bounds.Ends]
 	}
 	n := len(ends)
 	b.flying = true

@@ -198,10 +198,10 @@ func (*WorkSay) Kind() Kind    { return kindWorkSay }
 // Bounds of a message.
 const (
 	Max            = 1 << 20
-	OfferTasksMax  = 1024 // single tasks in an offer
-	OfferRangesMax = 64   // ranges in an offer
-	OfferCopiesMax = 16   // copies in an offer
-	LengthsMax     = 16   // kinds of tasks in a thief's means
+	OfferTasksMax  = policy.OfferMax // single tasks in an offer
+	OfferRangesMax = 64              // ranges in an offer
+	OfferCopiesMax = 16              // copies in an offer
+	LengthsMax     = 16              // kinds of tasks in a thief's means
 	// OfferSpace is for the single tasks: a workflow's task may have many inputs.
 	OfferSpace  = Max - OfferRangesMax*32
 	CapWordsMax = 64 // capped jobs, and pools, in a thief's means

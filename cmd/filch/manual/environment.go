@@ -56,6 +56,10 @@ var Variables = []variable{
 	{"FILCH_DRAIN_BAD", forLaunchers, In{}, "The setting drain_bad: the failures in a row after which a bad node drains; 0: never."},
 	{"FILCH_LOG_BYTES", forLaunchers, In{}, "The setting log_bytes: size of a log file of the launcher; two files are kept."},
 	{"FILCH_STORE_BYTES", forLaunchers, In{}, "The setting store_bytes: bytes of the shared store on a node."},
+	{"FILCH_STEAL_WAIT_MS", forLaunchers, In{}, "The setting steal_wait_ms: the longest wait between tries to steal, in ms."},
+	{"FILCH_ENDS_WAIT_MS", forLaunchers, In{}, "The setting ends_wait_ms: the longest time that the end of a task waits to be recorded with others, in ms."},
+	{"FILCH_ENDS_BUNDLE", forLaunchers, In{}, "The setting ends_bundle: ends of tasks that are recorded together at most."},
+	{"FILCH_OFFER_BUNDLE", forLaunchers, In{}, "The setting offer_bundle: tasks in a message to another node at most."},
 	{"FILCH_DEBUG", forLaunchers, In{}, "The setting debug: with true, the log has every message."},
 
 	{"FILCH_JOB", forPrograms, both, "The number of the job. A filch run inside is a step of this job."},

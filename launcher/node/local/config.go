@@ -38,6 +38,7 @@ type TaskConfig struct {
 	WallNS   int64 // unix time at now = 0
 	Policy   policy.Policy
 	Victims  policy.Victims
+	Bounds   policy.Bounds
 	DrainBad int  // see [mtc.Config]
 	Mirror   bool // records homed here are written as lines; see [launcher.Outbox.Mirror]
 }

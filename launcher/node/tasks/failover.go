@@ -26,7 +26,7 @@ func (w *Tasks) begin() {
 	w.over = false
 	w.core = mtc.New(mtc.Config{
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
-		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Role: w.Cfg.Role, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad,
+		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Role: w.Cfg.Role, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad, Bounds: w.Cfg.Tasks.Bounds,
 	})
 	w.out, w.room, w.drains, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials, w.Fills.gap = make(map[uint64]uint64), policy.Gap{}
