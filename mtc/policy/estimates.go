@@ -107,7 +107,8 @@ func (e *Estimates) Mean(name string) time.Duration {
 // time of a shorter transfer.
 const movedLeast = 64 << 10
 
-// Moved takes in a transfer from other nodes.
+// Moved takes in a transfer from other nodes. All senders share the mean: a pair of nodes has
+// too few transfers, see mtc/DESIGN.md.
 func (e *Estimates) Moved(bytes int64, took time.Duration) {
 	if bytes < movedLeast || took <= 0 {
 		return
