@@ -97,16 +97,17 @@ var columns = []column{
 	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
 }
 
-// ran reports whether an attempt began.
 // nodes are the node of the task, and the nodes of its copies.
 func (t *Row) nodes() string {
-	s := string(t.Node)
+	var s strings.Builder
+	s.WriteString(string(t.Node))
 	for i := range t.Copies {
-		s += "+" + string(t.Copies[i].Node)
+		s.WriteString("+" + string(t.Copies[i].Node))
 	}
-	return s
+	return s.String()
 }
 
+// ran reports whether an attempt began.
 func (t *Row) ran() bool { return t.Began > 0 || t.State == filch.Running.String() }
 
 func itoa(n int32) string { return strconv.Itoa(int(n)) }
