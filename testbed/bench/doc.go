@@ -24,5 +24,8 @@
 // The two applications of MATRIX v2 show what each scheduling policy makes of tasks
 // that read large files: how long they take, and how many run where their files are.
 //
+// A bag of tasks that burn CPU shows what one slow node of eight costs: each node has
+// a quota of CPU, and one a tenth of the quota. This needs the right to make cgroups.
+//
 // It prints and gates nothing; testbed/bench/proof compares with the bars.
 package main

@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
 	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
 	dax := flag.String("dax", "../shared/data/dax/Sipht_100.xml", "the workflow to replay")
-	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages", "the tables to print")
+	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages,slow", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
@@ -64,6 +64,7 @@ type figures struct {
 	Tasks     []taskFigure
 	Apps      []appFigure
 	Stages    []stageFigure
+	Slow      []slowFigure
 }
 
 func measure(exe, only string, b *bench) (*figures, error) {
@@ -99,6 +100,9 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	}
 	if strings.Contains(only, "stages") {
 		all.Stages = b.stages(b.dax)
+	}
+	if strings.Contains(only, "slow") {
+		all.Slow = b.slow()
 	}
 	for _, part := range []string{"launch", "steps", "rate", "idle"} {
 		if strings.Contains(only, part) {
