@@ -129,7 +129,7 @@ func (g quota) take(pid int) error {
 	}
 	for _, l := range lists {
 		raw, _ := os.ReadFile(l) // the thread may have ended
-		for _, word := range strings.Fields(string(raw)) {
+		for word := range strings.FieldsSeq(string(raw)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				_ = g.take(child) // may have ended
 			}
