@@ -75,6 +75,7 @@ var badFiles = map[string][]string{
 	"run --nodelist":           {"run", "-w", "./no/such", "true"},
 	"run --exclude":            {"run", "-x", "./no/such", "true"},
 	"run --bcast":              {"run", "--bcast=/x", "no-such-program"},
+	"submit --bcast":           {"submit", "-n", "2", "--bcast=/x", "--", "no-such-program"},
 	"submit --each-line":       {"submit", "--each-line", "no/such"},
 	"submit --from-json":       {"submit", "--from-json", "no/such"},
 	"submit --joblog":          {"submit", "--wait", "--joblog", "/proc/x/y", "--", "true"},

@@ -39,11 +39,11 @@ type submitFlags struct {
 	each    *launcher.GangOrder // what -n makes of each task; nil: a process
 	program string              // the first word of the command
 	// the shape of a gang as the user gave it, for SLURM_*
-	shape slurmenv.Options
-	open  bool   // more tasks are added later
-	nodes string // to which the tasks go at once
-	hold  bool   // no task starts until filch release
-	log   string // the job log
+	shape  slurmenv.Options
+	open   bool   // more tasks are added later
+	spread string // to how many nodes the tasks go at once
+	hold   bool   // no task starts until filch release
+	log    string // the job log
 	// The tasks have SLURM_*.
 	slurm bool
 	to    string // the open job to add the tasks to
@@ -141,7 +141,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
 	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker, a process that runs many tasks; see docs/tasks.md")
 	p.BoolVar(&f.open, "open", false, "leave the job open: filch submit --to adds tasks until filch close")
-	p.StringVar(&f.nodes, "spread", "1", "give the tasks in equal parts to `NODES` nodes at once: 1, log, sqrt or all of them; idle nodes steal from there")
+	p.StringVar(&f.spread, "spread", "1", "give the tasks in equal parts to `NODES` nodes at once: 1, log, sqrt or all of them; idle nodes steal from there")
 	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
@@ -226,7 +226,7 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 		f.program = command[0]
 	}
 	s := &submit.Job{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
-	if s.Spread, err = policy.ParseSpreading(f.nodes); err != nil {
+	if s.Spread, err = policy.ParseSpreading(f.spread); err != nil {
 		return nil, nil, err
 	}
 	if f.hold {
