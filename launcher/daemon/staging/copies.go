@@ -371,7 +371,7 @@ func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
 // archive.
 func (cs *Copies) await(file string) {
 	a := cs.find(file)
-	if a == nil {
+	if a == nil || a.copy.Kept { // two nodes may ask each other for a kept archive
 		return
 	}
 	timer := time.NewTimer(copyHold)
@@ -395,7 +395,11 @@ func (cs *Copies) read(q wire.Fetch) wire.Part {
 	select {
 	case <-a.done:
 	default:
-		return wire.Part{Err: filch.Errorf(filch.Unavailable, "it has not come there yet")}
+		kind := filch.Unavailable
+		if a.copy.Kept {
+			kind = filch.Busy
+		}
+		return wire.Part{Err: filch.Errorf(kind, "it has not come there yet")}
 	}
 	if a.err != nil {
 		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}

@@ -28,6 +28,7 @@ import (
 const (
 	keptBytes = 16 << 30           // of a node, besides archives in use
 	keptFor   = 7 * 24 * time.Hour // after the last use
+	keptWait  = 10 * time.Second   // for nodes that fetch the archive, too
 	keptAsked = 8                  // nodes that are asked beside the parent and the node of the submission
 )
 
@@ -116,7 +117,7 @@ func (cs *Copies) fetchKept(ctx context.Context, a *archive, index int32) error 
 	part := strings.TrimSuffix(name, launcher.ArchiveEnd) + ".part"
 	defer func() { _ = root.Remove(part) }()
 	q := wire.Fetch{Job: a.start.Launch.Of.Job, Copy: a.copy.File, Sum: a.copy.Sum}
-	for {
+	for began := time.Now(); ; {
 		again := false
 		var why error // of the node of the submission, or of this node
 		for _, from := range cs.keptHolders(&a.start.Launch, index) {
@@ -129,7 +130,8 @@ func (cs *Copies) fetchKept(ctx context.Context, a *archive, index int32) error 
 			if ctx.Err() != nil || !told {
 				return cmp.Or(ctx.Err(), err)
 			}
-			again = again || e.Kind == filch.Unavailable
+			// A node that fetches the archive, too, may wait for this node.
+			again = again || e.Kind == filch.Unavailable || e.Kind == filch.Busy && time.Since(began) < keptWait
 			if why == nil || from == a.copy.From {
 				why = e
 			}
