@@ -115,17 +115,24 @@ func (w *net) submitLate(name filch.NodeName, client launcher.ClientID, r launch
 	return w.accepted[client]
 }
 
-// TestSpawnComesBeforeTheKeeperOfItsRun has a rank spawn ranks when the launcher was started
-// again, and has not found the keeper of the rank yet.
-func TestSpawnComesBeforeTheKeeperOfItsRun(t *testing.T) {
-	w := newNet(t, 2, 4)
+// keeperComesLate is two nodes, and a run whose launcher was started again and has not found
+// the keeper of the run yet.
+func keeperComesLate(t *testing.T) (w *net, parent filch.JobID) {
+	w = newNet(t, 2, 4)
 	w.behave = func(k *keeper) { k.at = 20 * sec }
-	parent := w.submit("n1", 1, gang(2))
+	parent = w.submit("n1", 1, gang(2))
 	w.run(sec)
 	w.crash("n1", false)
 	w.late = 2 * sec
 	w.restart("n1")
 	w.reattach("n1", 1, parent)
+	return w, parent
+}
+
+// TestSpawnComesBeforeTheKeeperOfItsRun has a rank spawn ranks when the launcher was started
+// again, and has not found the keeper of the rank yet.
+func TestSpawnComesBeforeTheKeeperOfItsRun(t *testing.T) {
+	w, parent := keeperComesLate(t)
 	child := w.submitLate("n1", 2, spawn(parent, 2))
 	w.run(sec)
 	if i, ok := w.nodes["n1"].node.Job(w.Now(), child); !ok || i.State != "running" || !i.Spawned {
@@ -139,14 +146,7 @@ func TestSpawnComesBeforeTheKeeperOfItsRun(t *testing.T) {
 
 // TestSpawnOfAClientThatIsGone forgets a spawn that waits for the keeper of its run.
 func TestSpawnOfAClientThatIsGone(t *testing.T) {
-	w := newNet(t, 2, 4)
-	w.behave = func(k *keeper) { k.at = 20 * sec }
-	parent := w.submit("n1", 1, gang(2))
-	w.run(sec)
-	w.crash("n1", false)
-	w.late = 2 * sec
-	w.restart("n1")
-	w.reattach("n1", 1, parent)
+	w, parent := keeperComesLate(t)
 	w.submit("n1", 2, spawn(parent, 2))
 	h := w.nodes["n1"]
 	h.input(func(out *launcher.Outbox) { h.node.ClientGone(w.Now(), 2, out) })

@@ -217,10 +217,6 @@ func (cs *Copies) Start(s *launcher.Start) {
 		cs.keepers.Start(*s)
 		return
 	}
-	if l.Copy.Kept {
-		cs.startKept(s)
-		return
-	}
 	if a := cs.find(l.Copy.File); a != nil && a.cancel == nil {
 		s.Archive = a.path
 		cs.keepers.Start(*s)
@@ -230,20 +226,34 @@ func (cs *Copies) Start(s *launcher.Start) {
 		cs.report(launcher.KeeperReady{Ident: l.Ident, Err: err, Cause: launcher.CauseOurs})
 		return
 	}
+	if l.Copy.Kept {
+		cs.bring(s, cs.keptPath(l.Copy.File), cs.bringKept)
+		return
+	}
 	cs.made++
 	// Each attempt has a file of its own: an ended attempt may still be writing its
 	// part.
 	name := fmt.Sprintf("%s.%d.%d%s", l.Ident.Job, l.Ident.Attempt, cs.made, launcher.ArchiveEnd)
-	a := &archive{copy: l.Copy, path: filepath.Join(cs.dir, name), done: make(chan struct{}), start: *s}
+	cs.bring(s, filepath.Join(cs.dir, name), cs.fetch)
+}
+
+// bring starts the fetch of the archive of a part; the path is where the archive will be.
+func (cs *Copies) bring(s *launcher.Start, path string, fetch func(ctx context.Context, a *archive, index int32) error) {
+	l := &s.Launch
+	a := &archive{copy: l.Copy, path: path, done: make(chan struct{}), start: *s}
 	ctx, cancel := context.WithTimeout(cs.in.Context(), launcher.PrepareWait+l.Copy.Wait())
 	a.cancel, a.start.Archive = cancel, a.path
 	cs.parts[l.Ident] = a
 	cs.mu.Lock()
-	cs.byFile[l.Copy.File] = a
+	if l.Copy.Kept {
+		cs.users[l.Copy.File]++
+	} else {
+		cs.byFile[l.Copy.File] = a
+	}
 	cs.mu.Unlock()
 	cs.in.Go(func() {
 		defer cancel()
-		a.err = cs.fetch(ctx, a, s.Index)
+		a.err = fetch(ctx, a, s.Index)
 		close(a.done)
 		cs.in.Post(func(t *inputs.Turn) { cs.onArrived(t, a) })
 	})
@@ -323,27 +333,58 @@ func (cs *Copies) OnReady(id filch.Ident) {
 	}
 }
 
-// fetch fetches an archive from the parent in the tree of launches. A parent whose
-// launch was refused or is late has no archive; then bring fetches from the node where
-// the job was submitted.
-func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
+// transfer is an archive on its way to this node.
+type transfer struct {
+	copies     *Copies
+	root       *os.Root
+	query      wire.Fetch
+	part, name string
+}
+
+// transfer prepares to fetch an archive of a job.
+func (cs *Copies) transfer(a *archive, job filch.JobID) (*transfer, error) {
 	root, err := os.OpenRoot(cs.dir)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Base(a.path)
+	return &transfer{
+		copies: cs, root: root, query: wire.Fetch{Job: job, Copy: a.copy.File, Sum: a.copy.Sum},
+		part: strings.TrimSuffix(name, launcher.ArchiveEnd) + ".part", name: name,
+	}, nil
+}
+
+// from fetches the archive from a node.
+func (x *transfer) from(ctx context.Context, node filch.NodeName) error {
+	err := x.copies.files.fetchArchive(ctx, node, x.query, x.root, x.part, x.name)
+	if err == nil {
+		x.copies.in.Watch.Add(watch.CopiesIn, 1)
+	}
+	return err
+}
+
+// close removes the part of an archive that did not arrive whole.
+func (x *transfer) close() {
+	_ = x.root.Remove(x.part)
+	x.root.Close()
+}
+
+// fetch fetches an archive from the parent in the tree of launches. A parent whose
+// launch was refused or is late has no archive; then fetch asks the node where the job
+// was submitted.
+func (cs *Copies) fetch(ctx context.Context, a *archive, index int32) error {
+	x, err := cs.transfer(a, a.start.Launch.Ident.Job)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	name := filepath.Base(a.path)
-	part := strings.TrimSuffix(name, launcher.ArchiveEnd) + ".part"
-	defer func() { _ = root.Remove(part) }()
-	q := wire.Fetch{Job: a.start.Launch.Ident.Job, Copy: a.copy.File, Sum: a.copy.Sum}
+	defer x.close()
 	from := a.start.Launch.CopyParent(index)
 	for {
 		if from == cs.in.Self { // the archive was here
 			return filch.Errorf(filch.NotFound, "the copy on %s, where the run was submitted, is gone", from)
 		}
-		err := cs.files.fetchArchive(ctx, from, q, root, part, name)
+		err := x.from(ctx, from)
 		if err == nil {
-			cs.in.Watch.Add(watch.CopiesIn, 1)
 			return nil
 		}
 		e, ours := errors.AsType[*filch.Error](err)
@@ -390,7 +431,7 @@ func (cs *Copies) read(q wire.Fetch) wire.Part {
 		return cs.readKept(q)
 	}
 	if a.copy.Sum != q.Sum {
-		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
+		return wire.Part{Err: gone()}
 	}
 	select {
 	case <-a.done:
@@ -402,7 +443,7 @@ func (cs *Copies) read(q wire.Fetch) wire.Part {
 		return wire.Part{Err: filch.Errorf(kind, "it has not come there yet")}
 	}
 	if a.err != nil {
-		return wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
+		return wire.Part{Err: gone()}
 	}
 	f, err := os.Open(a.path)
 	if err != nil {

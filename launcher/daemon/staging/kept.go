@@ -14,8 +14,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/daemon/inputs"
-	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -41,28 +39,6 @@ func isKept(name string) bool {
 // keptPath is the path of a kept archive.
 func (cs *Copies) keptPath(file string) string {
 	return filepath.Join(cs.dir, launcher.KeptArchive(file))
-}
-
-// startKept gives a gang to a keeper when the archive of its program is here.
-func (cs *Copies) startKept(s *launcher.Start) {
-	l := &s.Launch
-	if err := l.Copy.Check(); err != nil {
-		cs.report(launcher.KeeperReady{Ident: l.Ident, Err: err, Cause: launcher.CauseOurs})
-		return
-	}
-	a := &archive{copy: l.Copy, path: cs.keptPath(l.Copy.File), done: make(chan struct{}), start: *s}
-	ctx, cancel := context.WithTimeout(cs.in.Context(), launcher.PrepareWait+l.Copy.Wait())
-	a.cancel, a.start.Archive = cancel, a.path
-	cs.parts[l.Ident] = a
-	cs.mu.Lock()
-	cs.users[l.Copy.File]++
-	cs.mu.Unlock()
-	cs.in.Go(func() {
-		defer cancel()
-		a.err = cs.bringKept(ctx, a, s.Index)
-		close(a.done)
-		cs.in.Post(func(t *inputs.Turn) { cs.onArrived(t, a) })
-	})
 }
 
 // leaveKept notes that a part needs a kept archive no more. The caller holds mu.
@@ -108,22 +84,17 @@ func (cs *Copies) fetchKept(ctx context.Context, a *archive, index int32) error 
 		return nil
 	}
 	cs.trimKept(a.copy.Bytes)
-	root, err := os.OpenRoot(cs.dir)
+	x, err := cs.transfer(a, a.start.Launch.Of.Job)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	name := filepath.Base(a.path)
-	part := strings.TrimSuffix(name, launcher.ArchiveEnd) + ".part"
-	defer func() { _ = root.Remove(part) }()
-	q := wire.Fetch{Job: a.start.Launch.Of.Job, Copy: a.copy.File, Sum: a.copy.Sum}
+	defer x.close()
 	for began := time.Now(); ; {
 		again := false
-		var why error // of the node of the submission, or of this node
+		var why *filch.Error // of the node of the submission, or of this node
 		for _, from := range cs.keptHolders(&a.start.Launch, index) {
-			err := cs.files.fetchArchive(ctx, from, q, root, part, name)
+			err := x.from(ctx, from)
 			if err == nil {
-				cs.in.Watch.Add(watch.CopiesIn, 1)
 				return nil
 			}
 			e, told := errors.AsType[*filch.Error](err)
@@ -137,7 +108,7 @@ func (cs *Copies) fetchKept(ctx context.Context, a *archive, index int32) error 
 			}
 		}
 		if !again {
-			return filch.Errorf(filch.NotFound, "no node has the copy that %s made at the submission: %s", a.copy.From, cmp.Or(why, errGone).Error()).
+			return filch.Errorf(filch.NotFound, "no node has the copy that %s made at the submission: %s", a.copy.From, cmp.Or(why, gone()).Error()).
 				WithHint("submit the tasks again")
 		}
 		select { // a launcher may be restarting
@@ -148,7 +119,8 @@ func (cs *Copies) fetchKept(ctx context.Context, a *archive, index int32) error 
 	}
 }
 
-var errGone error = filch.Errorf(filch.NotFound, "it is not there")
+// gone is the answer of a node without an archive.
+func gone() *filch.Error { return filch.Errorf(filch.NotFound, "it is not there") }
 
 // keptHolders are the nodes to ask for a kept archive, in order: the parent in the tree of
 // launches, the node of the submission, and some others, which may have run a gang.
@@ -169,7 +141,7 @@ func (cs *Copies) keptHolders(l *launcher.Launch, index int32) []filch.NodeName 
 
 // readKept reads a part of a kept archive for another node.
 func (cs *Copies) readKept(q wire.Fetch) wire.Part {
-	missing := wire.Part{Err: filch.Errorf(filch.NotFound, "it is not there")}
+	missing := wire.Part{Err: gone()}
 	if !launcher.IsCopyFile(q.Copy) || q.Copy != launcher.KeptFile(q.Sum) {
 		return missing
 	}
