@@ -163,10 +163,7 @@ func (c *Core) rivalled(r *run, e *End) bool {
 // recordCopy records the good end of a copy here, unless another end of the task is recorded.
 func (c *Core) recordCopy(r *run, e *End) {
 	x, j := r.copy, r.job
-	took := r.ran(c.now)
-	ran := max(took-e.In-e.Out, 0)
-	c.mover.ends.Ended(ran)
-	c.learn(j, r.payload, took, ran)
+	c.learn(r, e)
 	c.copies.Records(x)
 	t := c.endOf(r, e)
 	c.exec.release(e.Run)

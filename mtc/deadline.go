@@ -3,6 +3,7 @@ package mtc
 import (
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -130,20 +131,26 @@ func (c *Core) tooLate(j *job) {
 	c.caps.Late(j)
 }
 
-// learn takes in how long a task that ended well had its slot, and how long the task ran.
-func (c *Core) learn(j *job, line []byte, took, ran time.Duration) {
+// learn takes in how long a task ran, and of a task that ended well how long the task had its
+// slot.
+func (c *Core) learn(r *run, e *End) {
+	j, took := r.job, r.ran(c.now)
+	ran := max(took-e.In-e.Out, 0)
+	c.mover.ends.Ended(ran)
+	if e.State != filch.OK {
+		return
+	}
 	j.pace.durations.Add(took)
 	j.pace.well++
 	j.pace.late = false // the new estimate may be less
 	c.reconsider(j)
 	kind := j.spec.Like
 	if j.Graph() {
-		n, _ := record.DecodeGraphNode(line)
+		n, _ := record.DecodeGraphNode(r.payload)
 		kind = n.Kind
 	}
 	if j.spec.Copied() {
-		kind, _ := j.kindOf(line)
-		c.copies.Learn(kind, took)
+		c.copies.Learn(r.kind, took)
 	}
 	if j.leader == nil || j.leader.plan == nil { // else the plan learns the end with its record
 		c.pace.estimates.Add(kind, c.cfg.Self, ran)

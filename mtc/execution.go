@@ -294,16 +294,12 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.settle()
 		return
 	}
-	j, it, took := r.job, r.item, r.ran(now)
+	j, it := r.job, r.item
 	if !e.State.Final() || e.State > filch.Killed {
 		e.State = filch.Failed
 	}
-	ran := max(took-e.In-e.Out, 0)
-	c.mover.ends.Ended(ran)
 	c.pace.estimates.Moved(e.Moved, e.Moving)
-	if e.State == filch.OK {
-		c.learn(j, r.payload, took, ran)
-	}
+	c.learn(r, &e)
 	if !e.Recalled {
 		c.exec.failing(j, e.State)
 		c.exec.judge(j, it.Index, &e)

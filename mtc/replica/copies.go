@@ -136,7 +136,7 @@ func (k *Copies) HasFor(p *filch.Member) bool {
 
 // Load counts the slow tasks for a thief, and is the class of the first.
 func (k *Copies) Load(m *message.Means, thief *filch.Member) (n int64, class int32) {
-	if m.Better {
+	if m.Better || !k.lengths.Any() {
 		return 0, 0
 	}
 	for id, r := range k.node.Runs() {

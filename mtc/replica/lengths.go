@@ -89,6 +89,9 @@ func (l *Lengths) Words() (list []message.Length) {
 	return list
 }
 
+// Any reports whether a length is known: before that, no task counts as slow.
+func (l *Lengths) Any() bool { return len(l.order) > 0 }
+
 // Late is how long a task of a kind runs before it counts as slow; 0: not known.
 func (l *Lengths) Late(k Kind) time.Duration {
 	n := l.kinds[k]
