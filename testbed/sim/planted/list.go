@@ -77,7 +77,7 @@ var Faults = []Fault{
 	{"gang-untold", "launcher/node/tasks", "gangs as tasks", Instance, 10, "fills"},
 	{"gang-goes-on", "launcher/node/tasks", "gangs as tasks", Instance, 60, "gangs"},
 	{"gang-ends-two", "launcher/node/tasks", "gangs as tasks", Instance, 10, "gangs"},
-	{"no-rest", "mtc", "gangs as tasks", Instance, 100, "gangs"},
+	{"no-rest", "mtc", "gangs as tasks", Instance, 400, "gangs"},
 	{"gang-early", "mtc", "gangs as tasks", Instance, 60, "gangs"},
 	{"same-try", "launcher", "gangs as tasks", Instance, 60, "gangs"},
 	{"spawn-waits", "launcher/node/origin", "spawns", Instance, 30, "spawns"},
