@@ -73,7 +73,7 @@ func completion(root *cobra.Command, g *cli.Global) {
 		"hold": completeJobs(g, freeJob), "release": completeJobs(g, heldJob),
 		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g), "undrain": completeNodes(g),
 		"down":   completeNodes(g),
-		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds", "adage"}, cobra.ShellCompDirectiveNoFileComp),
+		"policy": cobra.FixedCompletions([]string{"mlb", "mdl", "rlds", "flds", "adage", "auto"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		if c, _, err := root.Find([]string{name}); err == nil {
 			c.ValidArgsFunction = f

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/filch-hpc/filch"
 )
 
@@ -75,5 +77,39 @@ func TestStartsAreCheap(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Errorf("no package of filch in the trace:\n%s", trace.String())
+	}
+}
+
+// A command that is built alone has its own name and the help that it has among the others.
+func TestACommandAloneIsTheSame(t *testing.T) {
+	help := func(root *cobra.Command, name string) string {
+		c, _, err := root.Find([]string{name})
+		if err != nil || c.Name() != name {
+			t.Errorf("%s: found %s, %v", name, c.Name(), err)
+		}
+		return c.Short + c.Long + c.Example + c.UsageString()
+	}
+	seen := map[string]bool{}
+	for _, c := range commands() {
+		if seen[c.name] {
+			t.Errorf("%s is twice in the table", c.name)
+		}
+		seen[c.name] = true
+		one := newRootFor([]string{"--instance", "x", c.name})
+		if c.readsTree {
+			if n := len(one.Commands()); n < len(commands()) {
+				t.Errorf("%s sees %d commands, want all %d", c.name, n, len(commands()))
+			}
+		} else if n := len(one.Commands()); n != 1 || one.Commands()[0].Name() != c.name {
+			t.Errorf("%s: got %d commands, the first named %s", c.name, n, one.Commands()[0].Name())
+		}
+		if got, want := help(one, c.name), help(newRoot(), c.name); got != want {
+			t.Errorf("the help of %s alone is\n%s\nwant\n%s", c.name, got, want)
+		}
+	}
+	for _, args := range [][]string{nil, {"help"}, {"help", "ps"}, {"completion", "bash"}, {"__complete", "ps", ""}, {"runn"}, {"--help"}, {"--node=n1"}, {"--instance"}} {
+		if n := len(newRootFor(args).Commands()); n < len(commands()) {
+			t.Errorf("filch %v: got %d commands, want all %d", args, n, len(commands()))
+		}
 	}
 }

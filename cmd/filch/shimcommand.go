@@ -10,17 +10,11 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/shims"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/spf13/cobra"
 )
-
-// siteCommands are the commands that let filch stand in for other launchers.
-func siteCommands() []*cobra.Command {
-	return []*cobra.Command{shimCommand(), shims.SshCommand(), bringup.MemberCommand(), shims.BatchCommand()}
-}
 
 func shimCommand() *cobra.Command {
 	slurm := false

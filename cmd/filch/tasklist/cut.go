@@ -59,13 +59,15 @@ func (c *Cut) add(b *record.Block) {
 // CutWhy tells why the output of a task was cut.
 func CutWhy(t *launcher.Task) string {
 	if output.Overlong(t.Bytes) {
-		return keptText
+		return keptText()
 	}
 	return fmt.Sprintf("the disk of %s was full", t.Node)
 }
 
 // keptText is the limit of a stream.
-var keptText = fmt.Sprintf("a node keeps the first and the last %d MiB of a stream", output.KeptMax>>21)
+func keptText() string {
+	return fmt.Sprintf("a node keeps the first and the last %d MiB of a stream", output.KeptMax>>21)
+}
 
 // Texts are a warning about tasks whose output was cut, and a hint; "" if there are none.
 func (c *Cut) Texts(id filch.JobID) (warning, hint string) {
@@ -79,11 +81,11 @@ func (c *Cut) Texts(id filch.JobID) (warning, hint string) {
 	case c.Long == 0 && c.Full == 0:
 		return "", ""
 	case c.Full == 0:
-		warning = fmt.Sprintf("the output of %s of job %d was cut: %s", count(c.Long), id, keptText)
+		warning = fmt.Sprintf("the output of %s of job %d was cut: %s", count(c.Long), id, keptText())
 	case c.Long == 0:
 		warning = fmt.Sprintf("the output of %s of job %d was cut: a disk was full", count(c.Full), id)
 	default:
-		warning = fmt.Sprintf("the output of %s of job %d was cut: of %d a disk was full, and %s", count(c.Long+c.Full), id, c.Full, keptText)
+		warning = fmt.Sprintf("the output of %s of job %d was cut: of %d a disk was full, and %s", count(c.Long+c.Full), id, c.Full, keptText())
 	}
 	if c.More {
 		warning += fmt.Sprintf("; only the first %d tasks are counted", cutMost)

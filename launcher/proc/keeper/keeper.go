@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/metrics"
 	"sync"
 	"time"
 
@@ -316,9 +315,9 @@ func (k *keeper) again() {
 
 // memoryHeld is how much of the machine's memory this process has, in bytes.
 func memoryHeld() uint64 {
-	all := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(all)
-	return all[0].Value.Uint64() - all[1].Value.Uint64()
+	var m runtime.MemStats // runtime/metrics has an init that each start would pay for
+	runtime.ReadMemStats(&m)
+	return m.Sys - m.HeapReleased
 }
 
 // alive notes a sign of life of the launcher.
