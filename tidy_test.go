@@ -73,6 +73,7 @@ launcher/daemon: *
 launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
+launcher/daemon/metrics: . launcher/daemon/query
 launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire
 launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
@@ -141,6 +142,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/runclient": {"bcast", "cli", "deps", "onend", "pools", "ui"},
 	"cmd/filch/shims":     {"cli", "deps", "runclient", "taskrecords", "ui"},
 	"cmd/filch/logs":      {"cli", "ui"},
+	"cmd/filch/scrape":    {"cli", "ui"},
 	"cmd/filch/stats":     {"cli", "ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},

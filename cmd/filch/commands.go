@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/scrape"
 	"github.com/filch-hpc/filch/cmd/filch/shims"
 	"github.com/filch-hpc/filch/cmd/filch/stats"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
@@ -47,6 +48,7 @@ func commands() []command {
 		{name: "down", build: bringup.DownCommand},
 		{name: "nodes", build: nodesCommand},
 		{name: "stats", build: stats.Command},
+		{name: "metrics", build: scrape.Command},
 		{name: "resource", build: resourceCommand},
 		{name: "drain", build: bringup.DrainCommand},
 		{name: "undrain", build: bringup.UndrainCommand},

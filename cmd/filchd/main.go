@@ -24,6 +24,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon"
+	"github.com/filch-hpc/filch/launcher/daemon/metrics"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -108,6 +109,12 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 		StoreBytes: cfg.StoreBytes, Mirror: n.Alloc.Queue, Ends: ends(n),
 	}
 	c.Node.Tasks.Bounds = cfg.Bounds
+	c.Metrics = metrics.Config{Addr: cfg.Metrics, Shared: n.Virtual}
+	if cfg.Metrics != "" {
+		if c.Metrics.Secret, err = place.ReadSecret(n.Secret); err != nil {
+			return err
+		}
+	}
 	d, err := daemon.New(c)
 	if err != nil {
 		return err

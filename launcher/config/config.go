@@ -15,6 +15,7 @@ type Config struct {
 	Log   Log
 	Spare int // keepers kept ready
 
+	Metrics    string        // IP:PORT of the metrics; "": none
 	DrainBad   int           // failures after which the node is bad; 0: no number
 	Bounds     policy.Bounds // of the balancing of tasks
 	StoreBytes int64         // the node's part of the shared store; 0: the store's default

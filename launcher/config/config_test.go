@@ -98,6 +98,7 @@ func TestSettingsGoInOrder(t *testing.T) {
 		{Key: "ends_wait_ms", Value: "50", Origin: "default"},
 		{Key: "ends_bundle", Value: "256", Origin: "default"},
 		{Key: "offer_bundle", Value: "1024", Origin: "default"},
+		{Key: "metrics", Value: "", Origin: "default"},
 		{Key: "debug", Value: "true", Origin: files[2] + ":4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -170,7 +171,7 @@ func TestFilesOf(t *testing.T) {
 func TestFilesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
-		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, debug"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, metrics, debug"},
 		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
 		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
 		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},
@@ -179,6 +180,7 @@ func TestFilesRefused(t *testing.T) {
 		{"ends_bundle: 0", `user.yaml:1: ends_bundle is "0", not a number from 1 to 256`, ""},
 		{"ends_bundle: 257", `user.yaml:1: ends_bundle is "257", not a number from 1 to 256`, ""},
 		{"offer_bundle: 1025", `user.yaml:1: offer_bundle is "1025", not a number from 1 to 1024`, ""},
+		{"metrics: 9400", `user.yaml:1: metrics: "9400" is no IP:PORT; 127.0.0.1:0 takes a free port of this machine`, ""},
 		{"steal_wait_ms: 60001", `user.yaml:1: steal_wait_ms is "60001", not a number from 1 to 60000`, ""},
 		{"ends_wait_ms: 10001", `user.yaml:1: ends_wait_ms is "10001", not a number from 1 to 10000`, ""},
 		{"slots: [4]", "user.yaml:1: slots has no value", ""},

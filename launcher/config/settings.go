@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,8 @@ import (
 // of a setting is FILCH_ and the key in capitals.
 type setting struct {
 	key    string
-	truth  bool // true or false; else a number
+	truth  bool               // true or false
+	text   func(string) error // refuses a wrong text; nil: a number, unless truth is set
 	least  int64
 	most   int64
 	preset int64 // the default
@@ -38,6 +40,7 @@ var settings = []setting{
 	{key: "ends_wait_ms", least: 1, most: ms(policy.EndsWaitMost), preset: ms(policy.EndsWaitMax)},
 	{key: "ends_bundle", least: 1, most: policy.EndsMax, preset: policy.EndsMax},
 	{key: "offer_bundle", least: 1, most: policy.OfferMax, preset: policy.OfferMax},
+	{key: "metrics", text: checkAddr}, // default: no metrics
 	{key: "debug", truth: true},
 }
 
@@ -68,8 +71,25 @@ func settingKeys() []string {
 	return keys
 }
 
+// checkAddr refuses what is no IP:PORT.
+func checkAddr(value string) error {
+	if value == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddrPort(value); err != nil {
+		return fmt.Errorf("%s is no IP:PORT; 127.0.0.1:0 takes a free port of this machine", strconv.Quote(value))
+	}
+	return nil
+}
+
 // check refuses an invalid value.
 func (s *setting) check(value string) error {
+	if s.text != nil {
+		if err := s.text(value); err != nil {
+			return fmt.Errorf("%s: %w", s.key, err)
+		}
+		return nil
+	}
 	if s.truth {
 		if _, err := strconv.ParseBool(value); err != nil {
 			return fmt.Errorf("%s is %s, not true or false", s.key, strconv.Quote(value))
@@ -126,8 +146,11 @@ func read(files Files, n *place.Node) (*layers, error) {
 	for i := range settings {
 		s := &settings[i]
 		l.v.SetDefault(s.key, strconv.FormatInt(s.preset, 10))
-		if s.truth {
+		switch {
+		case s.truth:
 			l.v.SetDefault(s.key, "false")
+		case s.text != nil:
+			l.v.SetDefault(s.key, "")
 		}
 		if err := l.v.BindEnv(s.key, s.env()); err != nil {
 			return nil, err
@@ -160,6 +183,10 @@ func read(files Files, n *place.Node) (*layers, error) {
 		l.v.Set("drain_bad", strconv.Itoa(int(*n.DrainBad)))
 		l.flags["drain_bad"] = true
 	}
+	if n.Metrics != "" {
+		l.v.Set("metrics", n.Metrics)
+		l.flags["metrics"] = true
+	}
 	return l, nil
 }
 
@@ -184,7 +211,7 @@ func (l *layers) apply(c *Config) {
 	c.Node.Slots = int32(l.number("slots"))
 	c.Log = Log{MaxBytes: l.number("log_bytes"), Debug: l.v.GetBool("debug")}
 	c.Spare, c.StoreBytes = int(l.number("spare")), l.number("store_bytes")
-	c.DrainBad = int(l.number("drain_bad"))
+	c.DrainBad, c.Metrics = int(l.number("drain_bad")), l.v.GetString("metrics")
 	c.Bounds = policy.Bounds{
 		StealWait: time.Duration(l.number("steal_wait_ms")) * time.Millisecond,
 		EndsWait:  time.Duration(l.number("ends_wait_ms")) * time.Millisecond,

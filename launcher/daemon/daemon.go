@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/children"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/metrics"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
@@ -34,15 +35,16 @@ type Config struct {
 	Keeper      string       // the filch binary, whose `keeper` is started
 	Watch       *watch.Watch // nil: no log
 	Build       string
-	Addr        string    // under which other nodes reach this node, for display
-	Nice        int       // of the keepers
-	Spare       int       // keepers kept ready; 0 is 1
-	StoreBytes  int64     // limit of the node's part of the store; 0 is 512 MB
-	OutputBytes int64     // limit of tasks' output on the node; 0 is 1 GB
-	Mirror      string    // the folder of the mirrored queue; "" for none
-	Ends        time.Time // when the allocation takes the node away; zero: not known
-	DrainBad    int       // failures after which the node drains as bad; 0: no number
-	Found       bool      // first node of its instance: the node joined nobody
+	Addr        string         // under which other nodes reach this node, for display
+	Nice        int            // of the keepers
+	Spare       int            // keepers kept ready; 0 is 1
+	StoreBytes  int64          // limit of the node's part of the store; 0 is 512 MB
+	OutputBytes int64          // limit of tasks' output on the node; 0 is 1 GB
+	Mirror      string         // the folder of the mirrored queue; "" for none
+	Ends        time.Time      // when the allocation takes the node away; zero: not known
+	Metrics     metrics.Config // Addr "": none; Read is the daemon's
+	DrainBad    int            // failures after which the node drains as bad; 0: no number
+	Found       bool           // first node of its instance: the node joined nobody
 }
 
 // Daemon runs one launcher.
@@ -68,6 +70,7 @@ type Daemon struct {
 	records    *recordLog
 	store      *storeLog
 	lock       *os.File
+	exports    exports // of the metrics
 }
 
 // New takes the state directory for this process, restores the records of an earlier
@@ -133,8 +136,9 @@ func New(cfg Config) (*Daemon, error) {
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
 		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.store,
-		Incarnation: d.Incarnation, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
+		Incarnation: d.Incarnation, Metrics: d.exports.info, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
+	d.exports.in, d.cfg.Metrics.Read = d.in, d.queries.Read
 	d.inbound = newInbound(d)
 	return d, nil
 }
@@ -162,6 +166,7 @@ func (d *Daemon) Connect(net *overlay.Mesh, incarnation uint64) {
 	d.questions.Connect(net)
 	d.cfg.Addr = net.Addr()
 	if a, err := netip.ParseAddrPort(d.cfg.Addr); err == nil {
+		d.cfg.Metrics.Host = a.Addr().String()
 		if err := d.cfg.Dir.WritePort(a.Port()); err != nil {
 			d.in.Fault("cannot remember the port", err)
 		}
@@ -197,6 +202,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.clients.listen(); err != nil {
 		return errors.Join(err, d.close())
 	}
+	d.exports.begin(d.cfg.Metrics)
 	d.keepers.Begin()
 	d.mirror.begin()
 	d.in.Go(d.loop.run)

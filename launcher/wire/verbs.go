@@ -24,6 +24,7 @@ const (
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbWork    = "work"    // -> []launcher.Work of all nodes, this one first
+	VerbMetrics = "metrics" // -> []MetricsInfo of all nodes, this one first
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows
@@ -98,6 +99,15 @@ type StatsInfo struct {
 	Conns      int               `json:"conns"`
 	Goroutines int               `json:"goroutines"`
 	HeapBytes  uint64            `json:"heap_bytes"`
+}
+
+// MetricsInfo says where a node serves its metrics.
+type MetricsInfo struct {
+	Node    filch.NodeName `json:"name"`
+	URL     string         `json:"url,omitempty"`     // absent: nowhere
+	Token   string         `json:"token,omitempty"`   // a request must carry; absent: none, or the answer of another node
+	Trouble string         `json:"trouble,omitempty"` // why the node does not serve what it was asked to
+	Silent  bool           `json:"silent,omitempty"`  // did not answer
 }
 
 // RosterInfo is a node's view of the shared store, and of its own part.

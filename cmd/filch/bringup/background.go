@@ -243,6 +243,9 @@ func (o *upOptions) words() []string {
 	if o.kinds.Bad != nil {
 		w = append(w, "--drain-bad="+strconv.Itoa(int(*o.kinds.Bad)))
 	}
+	if o.kinds.Metrics != "" {
+		w = append(w, "--metrics="+o.kinds.Metrics)
+	}
 	if o.chosen {
 		w = append(w, "--mirror="+strconv.FormatBool(o.mirror))
 	}

@@ -1,6 +1,7 @@
 package bringup
 
 import (
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,19 +15,22 @@ import (
 	"github.com/filch-hpc/filch/launcher/spec"
 )
 
-// kindFlags say of what kind the nodes are, and when a node is bad: --label, --resource, --role
-// and --drain-bad of up and join. A value of the first three that begins with NODES: is for
+// kindFlags say of what kind the nodes are, when a node is bad, and where the node serves its
+// metrics: --label, --resource, --role, --drain-bad and --metrics of up and join. A value of
+// the first three that begins with NODES: is for
 // these nodes only.
 type kindFlags struct {
 	Labels    []string `json:"labels,omitempty"`
 	Resources []string `json:"resources,omitempty"`
 	Roles     []string `json:"roles,omitempty"`
 	Bad       *int32   `json:"drainBad,omitempty"` // --drain-bad
+	Metrics   string   `json:"metrics,omitempty"`  // --metrics
 }
 
 func (k *kindFlags) declare(p *pflag.FlagSet) {
 	p.Var((*badFlag)(k), "drain-bad", "drain a node on which `N` tasks in a row fail while others of their jobs end well on other nodes (without N: 10; without the option: never), at most a quarter of the nodes")
 	p.Lookup("drain-bad").NoOptDefVal = badDefault
+	p.StringVar(&k.Metrics, "metrics", "", "serve metrics for Prometheus on `IP:PORT`: 127.0.0.1:0 is any free port of this machine; beyond this machine a token is needed (default: the setting metrics, or none)")
 	p.StringArrayVar(&k.Labels, "label", nil, "give the nodes `LABELS` for the option -C: a100,bigmem; n[1-2]:a100 is for these nodes only; may be repeated")
 	p.StringArrayVar(&k.Roles, "role", nil, "use the nodes for this `WORK` only: tasks (of one process), gangs (ranks of runs and tasks), or all (the default); n1:gangs is for this node only; may be repeated")
 	p.StringArrayVar(&k.Resources, "resource", nil, "each node has `NAME=N` of a resource for the option --resource: license=4; n1:license=4 is for this node only; may be repeated")
@@ -83,6 +87,12 @@ func (k *kindFlags) give(n *place.Node) error {
 	if err != nil {
 		return err
 	}
+	if k.Metrics != "" {
+		if _, err := netip.ParseAddrPort(k.Metrics); err != nil {
+			return ui.Misused(filch.Errorf(filch.Invalid, "--metrics %s is no IP:PORT", strconv.Quote(k.Metrics)).
+				WithHint("127.0.0.1:0 takes a free port of this machine"))
+		}
+	}
 	role := filch.ForAll
 	if roles != "" {
 		if role, bad = filch.ReadRole(roles); bad != nil {
@@ -90,7 +100,7 @@ func (k *kindFlags) give(n *place.Node) error {
 		}
 	}
 	n.Role = role
-	n.Labels, n.Named, n.DrainBad = n.Labels.With(l), a, k.Bad
+	n.Labels, n.Named, n.DrainBad, n.Metrics = n.Labels.With(l), a, k.Bad, k.Metrics
 	return nil
 }
 

@@ -107,7 +107,7 @@ were stopped by filch down NODE, filch up starts these launchers again.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.given = map[string]bool{}
-			for _, name := range []string{"nodes", "slots", "hint", "address", "iface", "port", "label", "resource", "role", "drain-bad", "ends", "drain", "learn", "deadline", "signal"} {
+			for _, name := range []string{"nodes", "slots", "hint", "address", "iface", "port", "label", "resource", "role", "drain-bad", "metrics", "ends", "drain", "learn", "deadline", "signal"} {
 				o.given[name] = cmd.Flags().Changed(name)
 				o.shaped = o.shaped || o.given[name]
 			}

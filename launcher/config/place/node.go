@@ -15,6 +15,7 @@ type Node struct {
 	Slots      int32         `json:"slots"`              // 0: one per processor
 	SlotsGiven bool          `json:"slotsGiven"`         // by --slots, which goes before the environment and files
 	DrainBad   *int32        `json:"drainBad,omitempty"` // by --drain-bad
+	Metrics    string        `json:"metrics,omitempty"`  // by --metrics: IP:PORT
 	Cores      []int32       `json:"cores"`              // CPUs of the node; empty: all that the launcher may use
 	Threads    bool          `json:"threads"`            // slots are hardware threads, not cores
 	MemBytes   int64         `json:"memBytes"`           // 0: the memory of the machine or cgroup

@@ -46,6 +46,7 @@ type Parts struct {
 	Disk      Disk
 
 	Incarnation func() uint64 // of this launcher
+	Metrics     func() wire.MetricsInfo
 	Network     func() Network
 
 	// Drain and Down carry out the orders of the same names.
@@ -133,9 +134,11 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 	case wire.VerbTies:
 		return sv.ties()
 	case wire.VerbStats:
-		return sv.stats(), nil
+		return counters{sv}.stats(), nil
 	case wire.VerbWork:
-		return sv.work(local)
+		return counters{sv}.work(local)
+	case wire.VerbMetrics:
+		return counters{sv}.metrics(local)
 	case wire.VerbRoster:
 		return sv.roster(local && arg(0) != wire.OnlyHere)
 	case wire.VerbLookup:
@@ -262,18 +265,6 @@ func (sv *Server) ps(local bool) (any, error) {
 		sv.countLive(jobs)
 	}
 	return fitJobs(jobs, listBytes), nil
-}
-
-func (sv *Server) stats() wire.StatsInfo {
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	s := wire.StatsInfo{
-		Node: sv.in.Self, UptimeSecs: sv.in.Now().Seconds(), Counts: sv.in.Watch.Counts(), Sent: sv.in.Watch.Kinds(),
-		Clients: sv.daemon.Clients.Count(), Routes: sv.daemon.Routes.Count(),
-		Goroutines: runtime.NumGoroutine(), HeapBytes: mem.HeapAlloc, Conns: sv.daemon.Network().Stats().Conns,
-	}
-	_ = sv.in.Ask(inputs.LoopWait, func(*inputs.Turn) { s.Keepers = sv.daemon.Keepers.Count() })
-	return s
 }
 
 // Forward sends a query to the node named in the query.
