@@ -109,3 +109,27 @@ func TestRootRunnerWhileADiskFills(t *testing.T) {
 	}
 	free()
 }
+
+// TestRootRankWithAFullFile runs a rank that writes a file of its own on a full disk: the
+// rank's own words about the error have no room, and the end of the rank names the disk.
+func TestRootRankWithAFullFile(t *testing.T) {
+	dir := smallDisk(t, "1m")
+	b := newBoss(t)
+	for _, full := range []bool{false, true} {
+		if full {
+			defer fill(t, dir)()
+		}
+		o := newOrder(1, "/bin/sh", "-c", "head -c 1000 /dev/zero; exit 3")
+		o.Cwd, o.IO.Stdout = dir, "out.%t"
+		b.run(o)
+		s := b.untilDone()
+		want := "exited with 3"
+		if full {
+			want += "; the disk of " + dir + ", where the rank's output goes, is full"
+		}
+		if got := s.ends[0].Text; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		b.forget()
+	}
+}

@@ -124,6 +124,7 @@ func TestGangsWithoutRoomForOutput(t *testing.T) {
 		t.Fatalf("fill the disk: %v: %s", err, out)
 	}
 	const gangs = 20
+	c.Must(1, "policy", "mlb,victims=none") // a gang that another node steals is owned by a node with room
 	job := strings.TrimSpace(c.Must(1, "submit", "--wait", "-n", "3", "-N", "3", "--array", "0-"+strconv.Itoa(gangs-1), "--", "sh", "-c", "echo out $FILCH_TASK"))
 	all, _ := c.Command(t.Context(), 0, "logs", job).Output()
 	cut := 0

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"bytes"
+	"path/filepath"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -165,6 +166,30 @@ func (o *outputs) connectTo(r *rank, files *proc.Files) error {
 		o.add(&stream{rank: r, no: no, fd: ours, file: to})
 	}
 	return nil
+}
+
+// diskFull is the number of free bytes from which on a disk is not full.
+const diskFull = 64 << 10
+
+// full returns the folder of a file that r writes directly, if the disk of the file is
+// full: r alone met the error, and r's own words about the error may be in that file.
+func (o *outputs) full(r *rank) (dir string) {
+	for no := uint8(1); no <= 2; no++ {
+		p := o.pattern(r, no)
+		if p == "" || p == launcher.NoFile || output.SideOf(p) != output.SidePerRank {
+			continue
+		}
+		name := o.job.resolve(p, r)
+		f := o.files[name]
+		if f == nil || f.label {
+			continue
+		}
+		var st unix.Statfs_t
+		if err := unix.Fstatfs(f.fd, &st); err == nil && int64(st.Bavail)*st.Bsize < diskFull {
+			return filepath.Dir(name)
+		}
+	}
+	return ""
 }
 
 func (o *outputs) add(s *stream) {

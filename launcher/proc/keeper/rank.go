@@ -213,6 +213,8 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 		e.Text = fmt.Sprintf("exited with %d", e.Code)
 		if e.Code == 137 && !r.told && j.keeper.cgroup.OOMKilled() {
 			e.Kind, e.Text = launcher.CauseOOM, "a child process was killed: out of memory"
+		} else if dir := j.io.full(r); dir != "" {
+			e.Text += "; the disk of " + dir + ", where the rank's output goes, is full"
 		}
 	case state.state == pmi.Fresh && j.mpi.awaited():
 		e.Kind, e.Code = launcher.CauseProtocol, 1
