@@ -30,16 +30,16 @@ func usual(id filch.JobID, total int32, spec record.Spec) submit.Job {
 	return submit.Job{Job: id, Total: total, Spec: spec}
 }
 
-// Tasks wait until the slots were idle for as long as such a task takes.
+// Tasks wait until the slots were idle for longer than such a task takes.
 func TestTasksWaitForTheirTime(t *testing.T) {
 	r := gapRig(t, 1, 0)
 	d := r.nodes[0]
 	d.Fills.SetGap(0, policy.Gap{Room: filch.Room{Slots: 1, MemBytes: 1 << 30}}, &d.out)
 	r.submit(0, usual(1, 1, record.Spec{}))
-	if r.at(900 * time.Millisecond); len(r.started) != 0 {
+	if r.at(1200 * time.Millisecond); len(r.started) != 0 {
 		t.Errorf("a task of a second began after %v", r.now)
 	}
-	if r.at(1100 * time.Millisecond); len(r.started) != 1 {
+	if r.at(1300 * time.Millisecond); len(r.started) != 1 {
 		t.Errorf("%d tasks began after %v, want 1", len(r.started), r.now)
 	}
 }

@@ -25,14 +25,28 @@ func (g *Gap) Again(now, usual time.Duration) time.Duration {
 	if usual <= 0 {
 		return filch.Never
 	}
-	return g.idle() + usual
+	return g.idle() + patience(usual)
 }
+
+// patience is how long slots are idle before a task may run there until a start that nobody
+// knows. The slots that the gang still lacks are often with tasks of the same length, some of
+// which began when the gang got the others: these tasks are over by then, and the gang starts.
+func patience(usual time.Duration) time.Duration {
+	if mutantHastyGap {
+		return usual
+	}
+	return usual + max(usual/4, patienceMin)
+}
+
+// patienceMin is the least time beside the length of a task: the gang hears of the ends of the
+// other tasks, and asks for its slots.
+const patienceMin = 20 * time.Millisecond
 
 // Admits reports whether a task may run in the gap. limit is the time limit of the task,
 // and usual how long most tasks of the same kind took; 0 is not known. A task of unknown
 // length never may. Where the start of the gang is not known, a limit, which is often far
-// too long, tells nothing; tasks may run whose usual time is shorter than the slots stood
-// idle already, so that no more work is lost than the slots could have done meanwhile. The
+// too long, tells nothing; tasks may run whose usual time is shorter, by a quarter, than the slots
+// stood idle already, so that no more work is lost than the slots could have done meanwhile. The
 // same goes from the expected start on, if the gang does not start then.
 func (g *Gap) Admits(now, limit, usual time.Duration) bool {
 	if mutantBlindGap {
@@ -42,7 +56,7 @@ func (g *Gap) Admits(now, limit, usual time.Duration) bool {
 		left := g.Starts - now
 		return limit > 0 && limit+g.KillWait <= left || usual > 0 && usual <= left
 	}
-	return usual > 0 && usual <= now-g.idle()
+	return usual > 0 && patience(usual) <= now-g.idle()
 }
 
 // idle is since when the slots are held longer than was known.

@@ -25,11 +25,12 @@ func TestGapAdmits(t *testing.T) {
 		{"usual time of a task with a long limit", known, 50 * s, time.Hour, s, true},
 		{"nothing is known of the task", known, 50 * s, 0, 0, false},
 		{"start not known, a limit", unknown, 50 * s, s, 0, false},
-		{"start not known, shorter than the wait", unknown, 50 * s, 0, 40 * s, true},
-		{"start not known, longer than the wait", unknown, 50 * s, 0, 41 * s, false},
+		{"start not known, shorter than the wait by a quarter", unknown, 50 * s, 0, 32 * s, true},
+		{"start not known, not shorter by a quarter", unknown, 50 * s, 0, 33 * s, false},
+		{"start not known, a short task just after the wait", unknown, 10*s + 25*time.Millisecond, 0, 10 * time.Millisecond, false},
 		{"start not known, slots just held", unknown, 10 * s, 0, s, false},
 		{"the expected start is over: as if not known", known, 101 * s, s, 0, false},
-		{"the expected start is over, a usual time", known, 101 * s, 0, s, true},
+		{"the expected start is over, a usual time", known, 102 * s, 0, s, true},
 		{"the expected start is just over", known, 101 * s, 0, 2 * s, false},
 	} {
 		if got := c.gap.Admits(c.now, c.limit, c.usual); got != c.want {

@@ -22,6 +22,7 @@ const (
 	mutantRoleless    = false
 	mutantGivesAll    = false
 	mutantBlindGap    = false
+	mutantHastyGap    = false
 	mutantAnyNode     = false
 	mutantRestless    = false
 	mutantUnfed       = false

@@ -20,6 +20,7 @@ var (
 	mutantAnyNode     bool // thieves take tasks that do not suit their node
 	mutantHomely      bool // no node takes tasks of a better class while it has its own
 	mutantBlindGap    bool // any task may run in the slots held for a gang
+	mutantHastyGap    bool // tasks run in held slots as soon as the slots were idle for the time of a task
 	mutantRestless    bool // thieves with lifelines go on to ask
 	mutantUnfed       bool // the first work is told to no node with a lifeline
 	mutantRoleless    bool // nodes for gangs take tasks, and nodes for tasks gangs
@@ -55,6 +56,7 @@ func Plant(name string) bool {
 		"unfed":        &mutantUnfed,
 		"homely":       &mutantHomely,
 		"blind-gap":    &mutantBlindGap,
+		"hasty-gap":    &mutantHastyGap,
 	} {
 		*p = n == name
 		known = known || *p

@@ -15,6 +15,7 @@ func init() { plant = Plant }
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"blind-gap", "TestGapAdmitsNothingLong"},
+		{"hasty-gap", "TestGapAdmits"},
 		{"flds-never", "TestExcessOfThePaper"},
 		{"printed", "TestBestNodeIsNotThePrintedOne"},
 		{"load-blind", "TestChoiceOfANode"},

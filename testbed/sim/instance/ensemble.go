@@ -96,6 +96,9 @@ func (r *EnsembleResult) Ratio() float64 { return float64(r.Makespan) / float64(
 // EnsembleRatioMax is the most that the makespan may be of the ideal.
 const EnsembleRatioMax = 1.03
 
+// ensembleVain bounds the starts in held slots that were stopped: one of so many tasks.
+const ensembleVain = 50
+
 // Print writes the figure.
 func (r *EnsembleResult) Print(out io.Writer) {
 	fmt.Fprintf(out, "%d gangs of half of %d nodes x %d slots, %v each, beside %d tasks of %v: makespan %v, ideal %v, ratio %.3f; %d gangs and %d tasks ended; %d starts in held slots, %d stopped; longest pause between gangs %v; %d events, %d messages\n",
@@ -113,6 +116,9 @@ func (r *EnsembleResult) Short() (lines []string) {
 	}
 	if r.Ratio() > EnsembleRatioMax {
 		lines = append(lines, fmt.Sprintf("ensemble: the makespan is %.3f of the ideal, at most %.2f", r.Ratio(), EnsembleRatioMax))
+	}
+	if r.Halted*ensembleVain > r.Tasks {
+		lines = append(lines, fmt.Sprintf("ensemble: %d starts of %d tasks in held slots were in vain, at most one of %d may be", r.Halted, r.Tasks, ensembleVain))
 	}
 	return lines
 }
