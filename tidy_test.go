@@ -121,7 +121,7 @@ testbed/...: * testbed
 testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
-testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/makespan: . mtc mtc/policy mtc/record mtc/submit mtc/workflow testbed/sim/engine testbed/sim/tasks
 testbed/sim/peril: . dht dht/store
 testbed/sim/planted:

@@ -51,11 +51,11 @@ func (c *Core) usual(j *job, line []byte) time.Duration {
 		return 0
 	case j.Graph():
 		n, _ := record.DecodeGraphNode(line)
-		return cmp.Or(n.Length, c.pace.estimates.On(c.cfg.Self, c.pace.estimates.Limit(n.Kind)))
+		return cmp.Or(n.Length, c.pace.estimates.On(c.cfg.Self, c.pace.estimates.Limit(n.Kind)), j.pace.told)
 	case j.pace.durations.Count() > 0:
 		return j.pace.durations.Limit()
 	}
-	return j.spec.Expect
+	return cmp.Or(j.pace.told, j.spec.Expect)
 }
 
 // fillGap starts tasks in the slots held for a gang, oldest job first. A task that waits for
@@ -78,30 +78,27 @@ func (e *execution) fillGap(g *gate) {
 	e.filling = false
 }
 
-// fitsGap reports whether the first task of a job may run in the slots held for a gang.
-func (e *execution) fitsGap(j *job) bool {
+// fitsGap reports whether the first task of a job may run in the slots held for a gang, and
+// otherwise whether that is unknown as long as the line of the task is on its way.
+func (e *execution) fitsGap(j *job) (fits, away bool) {
 	if j.spec.Once && !mutantFillOnce || j.spec.Firm || j.gang.Ranks > 0 || j.queue.FirstRecalls() >= policy.RecallsMax {
-		return false
+		return false, false
 	}
 	if !e.gap.Room.HoldsBeside(&e.lent, j.next) {
-		return false
+		return false, false
 	}
 	index, _ := j.queue.First()
 	if e.core.lines.Line(j, index) == lines.Away {
-		return false
+		return false, true
 	}
-	limit, line := j.spec.Limit, j.payloads.Of(index)
-	if own := e.core.ownLimit(j, line); own > 0 {
-		limit = own
-	}
-	usual := e.core.usual(j, line)
+	limit, usual := e.core.lengths(j, index)
 	if e.gap.Admits(e.now, limit, usual) {
-		return true
+		return true, false
 	}
 	if at := e.gap.Again(e.now, usual); at > e.now {
 		e.core.waits.at = min(e.core.waits.at, at)
 	}
-	return false
+	return false, false
 }
 
 // taskRoom is the room of the task, wherever the room comes from.

@@ -60,10 +60,15 @@ func (c *Core) reconsider(j *job) {
 	}
 }
 
-// means are this node's free room and tokens, remaining time and class of tasks.
+// means are this node's free room and tokens, remaining time and class of tasks. Without free
+// room, the room is of idle slots held for a gang.
 func (c *Core) means() message.Means {
 	m := message.Means{Caps: c.caps.Words(), Free: c.exec.room.Left(&c.exec.used), Lengths: c.copies.Words()}
-	m.Class, m.Better = c.thief.class()
+	if m.Fill = c.exec.idleGap(); m.Fill.Held() {
+		m.Free = c.exec.gap.Room.Left(&c.exec.lent)
+	} else {
+		m.Class, m.Better = c.thief.class()
+	}
 	if end := c.cfg.Walltime.End; end > 0 {
 		m.Left = max(end-c.now, 1)
 	}
@@ -90,6 +95,7 @@ type jobPace struct {
 	durations policy.Durations
 	late      bool // a task of the job was not started here: too little time is left
 	backoff   policy.Backoff
+	told      time.Duration // how long the tasks usually take, from the victim of a steal; 0: not told
 	well      int64         // tasks that ended well here
 	looked    time.Duration // at the record, for tasks that ended well elsewhere
 }

@@ -26,6 +26,7 @@ const (
 	mutantGangEarly   = false
 	mutantRecallTries = false
 	mutantFillOnce    = false
+	mutantBlindFill   = false
 	mutantCancelLate  = false
 	mutantSparesRest  = false
 	mutantBadCopyWins = false

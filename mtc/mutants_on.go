@@ -38,6 +38,7 @@ var (
 	mutantGangEarly   bool // ranks of a gang begin before its start is committed
 	mutantRecallTries bool // a task that was stopped for a gang counts as failed
 	mutantFillOnce    bool // a task with Once runs in slots held for a gang
+	mutantBlindFill   bool // a victim gives tasks of any length into slots held for a gang
 	mutantCancelLate  bool // a cancelled task that waits is started all the same
 	mutantSparesRest  bool // a cancelled task runs on where the rest of its job is skipped
 	mutantBadCopyWins bool // the bad end of a copy is recorded
@@ -61,7 +62,7 @@ func Plant(name string) bool {
 		"mute-orders": &mutantMuteOrders, "cancel-late": &mutantCancelLate, "spares-rest": &mutantSparesRest,
 		"no-rest":      &mutantNoRest,
 		"gang-early":   &mutantGangEarly,
-		"recall-tries": &mutantRecallTries, "fill-once": &mutantFillOnce,
+		"recall-tries": &mutantRecallTries, "fill-once": &mutantFillOnce, "blind-fill": &mutantBlindFill,
 		"takes-all": &mutantTakesAll, "one-room": &mutantOneRoom,
 		"bad-copy-wins": &mutantBadCopyWins, "loser-runs": &mutantLoserRuns, "copy-counts": &mutantCopyCounts,
 	} {

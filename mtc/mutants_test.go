@@ -25,6 +25,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"no-move", "TestLateOfferMovesNothing"},
 		{"blind-thaw", "TestLateOfferMovesNothing"},
 		{"steal-stops", "TestStealingNeverEnds"},
+		{"blind-fill", "TestHeldSlotsTakeTasksOfOthers"},
 		{"half-down", "TestSingleTaskIsStolen"},
 		{"deaf", "TestNewsWakes"},
 		{"no-lose", "TestNodeDeathRunsItsTasksAgain"},

@@ -72,9 +72,10 @@ func (e *execution) startOne(j *job, g *gate) got {
 // place decides in which stage the next task of j starts, if the task has room.
 func (e *execution) place(j *job) (stage, got) {
 	switch {
-	case e.filling && !e.fitsGap(j):
-		return 0, gotBlocked
 	case e.filling:
+		if fits, _ := e.fitsGap(j); !fits {
+			return 0, gotBlocked
+		}
 		return borrows, gotNext
 	case j.gang.Ranks > 0:
 		return e.placeGang(j)

@@ -52,10 +52,13 @@ func (t *thief) onArrival(name filch.NodeName) {
 	}
 }
 
-// hungry reports whether there is free room and no task for the room.
+// hungry reports whether there is free room, or room of held slots, and no task for the room.
 func (t *thief) hungry() bool {
-	if t.core.drain.on || t.core.exec.full() || len(t.moving) > 0 || t.core.copies.Comes() || t.core.mover.victims() == policy.NoStealing {
+	if t.core.drain.on || len(t.moving) > 0 || t.core.copies.Comes() || t.core.mover.victims() == policy.NoStealing {
 		return false
+	}
+	if t.core.exec.full() {
+		return t.core.exec.starving()
 	}
 	for _, j := range t.core.order {
 		if !j.queue.starved(j) && !t.Urge.StandsBack(j.ticket.Class) {
@@ -158,6 +161,9 @@ func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 	}
 	mv := &moving{left: 1, all: true, job: m.Stolen()}
 	t.moving[key] = mv
+	if m.Usual > 0 {
+		t.core.job(mv.job).pace.told = m.Usual
+	}
 	for _, r := range m.Ranges {
 		t.moveRange(key, mv, r)
 	}

@@ -91,6 +91,9 @@ func (c *Core) Load() int64 {
 // loadFor is how many tasks the thief could steal, and the class of the first; without a
 // thief, any thief. If there are none, the slow tasks count of which the thief may run copies.
 func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, class int32) {
+	if m.Fill.Held() {
+		return v.heldLoad(m, thief)
+	}
 	for _, j := range v.core.order {
 		if v.stealable(j, m, thief) {
 			suits := j.suits(thief)
@@ -166,12 +169,18 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 		return
 	}
 	x := &xfer{thief: from, offer: &message.Offer{Life: v.core.self.Incarnation, Ask: m.Ask}}
-	load, _ := v.loadFor(&m.Means, p)
-	v.freeze(x, &m.Means, p, policy.Half(load))
+	if m.Fill.Held() {
+		v.freezeHeld(x, &m.Means, p)
+	} else {
+		load, _ := v.loadFor(&m.Means, p)
+		v.freeze(x, &m.Means, p, policy.Half(load))
+	}
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
 		v.askers.Add(from)
-		v.core.copies.Offer(x.offer, &m.Means, p)
+		if !m.Fill.Held() {
+			v.core.copies.Offer(x.offer, &m.Means, p)
+		}
 		v.send(from, x.offer)
 		return
 	}

@@ -81,6 +81,9 @@ type Offer struct {
 	Ranges []RangeItem
 	Tasks  []TaskItem
 	Copies []CopyItem // of tasks that stay with the victim
+	// Usual is how long the tasks of an offer for held slots usually take, which are of one
+	// job; 0: not known.
+	Usual time.Duration
 }
 
 // Stolen is the job of the first task that a thief asked for; 0: the offer is a gift.
@@ -289,11 +292,23 @@ func (m *Means) fields(c *record.Codec) {
 	record.Amount(c, &m.Left)
 	c.Room(&m.Free)
 	record.List(c, &m.Caps, CapWordsMax, 2, (*CapWord).fields)
-	c.Flag(&m.Better)
+	flags := c.Facts(m.Better, m.Fill.Held())
+	m.Better = flags&meansBetter != 0
 	record.Int32(c, &m.Class)
 	c.Require(m.Better || m.Class == 0)
 	record.List(c, &m.Lengths, LengthsMax, 3, (*Length).fields)
+	if flags&meansFill != 0 {
+		record.Amount(c, &m.Fill.Limit)
+		record.Amount(c, &m.Fill.Usual)
+		c.Require(m.Fill.Held() && !m.Better)
+	}
 }
+
+// Flags of a thief's means.
+const (
+	meansBetter = 1 << iota
+	meansFill
+)
 
 func (k *CapWord) fields(c *record.Codec) {
 	record.Int32(c, &k.Job)
@@ -310,6 +325,7 @@ func (m *Offer) fields(c *record.Codec) {
 	record.List(c, &m.Ranges, OfferRangesMax, 4, (*RangeItem).fields)
 	record.List(c, &m.Tasks, OfferTasksMax, 9, (*TaskItem).fields)
 	record.List(c, &m.Copies, OfferCopiesMax, 10, (*CopyItem).fields)
+	record.Amount(c, &m.Usual)
 }
 
 func (r *RangeItem) fields(c *record.Codec) {
@@ -414,6 +430,9 @@ type Means struct {
 	Class  int32
 	// Lengths are of tasks that may have copies.
 	Lengths []Length
+	// Fill bounds the tasks that the thief may take. If set, Free is room of slots held for a
+	// gang: see [policy.Gap].
+	Fill policy.Fill
 }
 
 // ByBlock yields tasks by the block of their records, in the order of the first of each.

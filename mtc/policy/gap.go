@@ -59,6 +59,41 @@ func (g *Gap) Admits(now, limit, usual time.Duration) bool {
 	return usual > 0 && patience(usual) <= now-g.idle()
 }
 
+// Fill is what a node with idle slots of a gap may take from other nodes: tasks with a time
+// limit up to Limit, or of a usual length up to Usual. The zero Fill takes tasks of any length,
+// into room of the node's own.
+type Fill struct {
+	Limit time.Duration // 0: no limit is short enough
+	Usual time.Duration
+}
+
+// moveTime is how long a task may take to move before the task starts, at most in most cases.
+const moveTime = 100 * time.Millisecond
+
+// Fill is what the gap admits now, less what the move of a task takes.
+func (g *Gap) Fill(now time.Duration) (f Fill) {
+	if g.Room.Slots <= 0 {
+		return f
+	}
+	if g.Starts > now {
+		f.Usual = max(g.Starts-now-moveTime, 0)
+		f.Limit = max(f.Usual-g.KillWait, 0)
+		return f
+	}
+	idle := now - g.idle()
+	f.Usual = max(min(idle*4/5, idle-patienceMin), 0)
+	return f
+}
+
+// Held reports whether the bound is of held slots.
+func (f Fill) Held() bool { return f.Usual > 0 }
+
+// Admits reports whether a task fits the bound: by the limit of the task, or by its usual
+// length; 0 is not known.
+func (f Fill) Admits(limit, usual time.Duration) bool {
+	return limit > 0 && limit <= f.Limit || usual > 0 && usual <= f.Usual
+}
+
 // idle is since when the slots are held longer than was known.
 func (g *Gap) idle() time.Duration {
 	if g.Starts > 0 {

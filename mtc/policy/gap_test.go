@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	. "github.com/filch-hpc/filch/mtc/policy"
 	"pgregory.net/rapid"
 )
@@ -55,6 +56,22 @@ func TestGapAdmitsNothingLong(t *testing.T) {
 		}
 		if shortest == 0 || shortest > max(g.Starts-now, now-g.Since) {
 			t.Fatalf("a task of limit %v and usual time %v is let through at %v in %+v", limit, usual, now, g)
+		}
+	})
+}
+
+// What a gap asks other nodes for, the gap admits when the tasks have come.
+func TestFillIsWithinTheGap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := func(name string, most time.Duration) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name))
+		}
+		now := d("now", time.Hour)
+		g := Gap{Room: filch.Room{Slots: 1}, Since: min(d("since", time.Hour), now), Starts: d("starts", 2*time.Hour), KillWait: d("kill wait", time.Minute)}
+		f := g.Fill(now)
+		limit, usual := d("limit", time.Hour), d("usual", time.Hour)
+		if later := now + d("on its way", 100*time.Millisecond); f.Admits(limit, usual) && !g.Admits(later, limit, usual) {
+			t.Fatalf("a task of limit %v and usual time %v is asked for with %+v at %v, and not admitted at %v in %+v", limit, usual, f, now, later, g)
 		}
 	})
 }

@@ -3,10 +3,12 @@ package instance
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -29,6 +31,13 @@ type backfill struct {
 	grace  time.Duration // of what was let through since
 	filled int           // starts in held slots
 	halted int           // of those, stopped
+	moved  int           // tasks offered to nodes with held slots
+	asks   map[heldAsk]*message.Steal
+}
+
+// heldAsk names a question for tasks that may run in held slots: the thief, and its number.
+type heldAsk struct {
+	host, life, ask uint64
 }
 
 // factor is between 1/most and most, the same in both directions.
@@ -186,6 +195,55 @@ func (w *World) checkFill(p *process) {
 	}
 	if w.fills.filled++; p.bag.request.Spec.Once {
 		w.Fail("fill-once", "task %d.%d, which starts at most once, runs in slots held for a gang", p.launch.Start.Job, p.launch.Start.Index)
+	}
+}
+
+// checkHeldOffer: a node that asks for tasks for held slots is offered tasks that may start
+// again, that end in time as far as the victim knows, and no more than the slots hold.
+func (w *World) checkHeldOffer(from, to *host, body []byte) {
+	if kind := message.Kind(body[0]); kind != message.KindSteal && kind != message.KindOffer {
+		return
+	}
+	word, err := message.Decode(body)
+	if err != nil {
+		w.Fail("malformed", "%s sends %s: %v", from.Name, message.Name(body), err)
+		return
+	}
+	f := &w.fills
+	if m, ok := word.(*message.Steal); ok {
+		if m.Fill.Held() {
+			if f.asks == nil {
+				f.asks = make(map[heldAsk]*message.Steal)
+			}
+			f.asks[heldAsk{uint64(from.Index), from.incarnation, m.Ask}] = m
+		}
+		return
+	}
+	m := word.(*message.Offer)
+	asked := f.asks[heldAsk{uint64(to.Index), to.incarnation, m.Ask}]
+	if m.Ask == 0 || asked == nil {
+		return
+	}
+	n := len(m.Tasks) + len(m.Copies)
+	jobs := make([]filch.JobID, 0, n)
+	for i := range m.Tasks {
+		jobs = append(jobs, m.Tasks[i].Job)
+	}
+	for _, r := range m.Ranges {
+		n += int(r.Hi - r.Lo)
+		jobs = append(jobs, r.Job)
+	}
+	if f.moved += n; n > int(asked.Free.Slots) || len(m.Copies) > 0 {
+		w.Fail("fill-many", "%s offers %d tasks and %d copies to %s, which has %d held slots", from.Name, n-len(m.Copies), len(m.Copies), to.Name, asked.Free.Slots)
+	}
+	for _, b := range w.bags {
+		if s := &b.request.Spec; b.id == 0 || !slices.Contains(jobs, b.id) {
+			continue
+		} else if s.Once || s.Firm || b.gangs() {
+			w.Fail("fill-firm", "%s offers tasks of job %d, which nobody may stop, to %s for held slots", from.Name, b.id, to.Name)
+		} else if len(b.request.Nodes) == 0 && !s.Limits && !asked.Fill.Admits(s.Limit, m.Usual) {
+			w.Fail("fill-long", "%s offers tasks of job %d, limit %v, usually %v, to %s for held slots that take limits up to %v and usual times up to %v", from.Name, b.id, s.Limit, m.Usual, to.Name, asked.Fill.Limit, asked.Fill.Usual)
+		}
 	}
 }
 

@@ -185,11 +185,11 @@ func (h *host) followList(e *members.Event) {
 		if n.Name != h.Name {
 			h.known[n.Name] = n.Incarnation
 		}
-		h.remember()
+		h.remember(n.Name)
 	case members.EventDead, members.EventLeft:
 		delete(h.known, n.Name)
 		delete(h.met, n.Name)
-		h.remember()
+		h.remember(n.Name)
 	case members.SelfJoined:
 		h.joined = true
 		h.seek(h.sought, seekFirst)
@@ -227,8 +227,13 @@ func standingOf(m *members.Member) filch.Standing {
 }
 
 // remember notes who may take the next launcher of this host in: some of those that
-// live, or with nobody left, those of before.
-func (h *host) remember() {
+// live, or with nobody left, those of before. A name behind these changes nothing: to sort
+// all names at each word of the list takes minutes with a thousand hosts.
+func (h *host) remember(name filch.NodeName) {
+	unknown := func(n filch.NodeName) bool { return h.known[n] == 0 }
+	if n := len(h.contacts); n == contactsMax && name > h.contacts[n-1] && !slices.ContainsFunc(h.contacts, unknown) {
+		return
+	}
 	if len(h.known) > 0 {
 		names := slices.Sorted(maps.Keys(h.known))
 		h.contacts = names[:min(len(names), contactsMax)]

@@ -214,6 +214,8 @@ func (w *World) said(from, to *host, m launcher.Message) {
 		w.promised(from, to, m)
 	case *launcher.Dispatch:
 		w.checkDispatch(from, m)
+	case *launcher.TaskWord:
+		w.checkHeldOffer(from, to, m.Body)
 	}
 }
 
