@@ -97,7 +97,7 @@ func (r *EnsembleResult) Ratio() float64 { return float64(r.Makespan) / float64(
 const EnsembleRatioMax = 1.03
 
 // ensembleVain bounds the starts in held slots that were stopped: one of so many tasks.
-const ensembleVain = 50
+const ensembleVain = 10
 
 // Print writes the figure.
 func (r *EnsembleResult) Print(out io.Writer) {
