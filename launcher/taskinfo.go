@@ -40,6 +40,10 @@ type Task struct {
 	Bytes  int64            `json:"output_bytes"`
 	// Of a running task that takes long: its copies on other nodes.
 	Copies []TaskCopy `json:"copies,omitempty"`
+	// Of an ended task: a copy ended first, on Node.
+	ByCopy bool `json:"by_copy,omitempty"`
+	// Of an ended task: the other starts of the attempt that ended.
+	Rivals []TaskRival `json:"rivals,omitempty"`
 	// Part of the output was longer than the node keeps, or found no space on the node's disk.
 	Cut bool `json:"output_cut,omitempty"`
 	// The stages so far, in order, where a single task is asked for.
@@ -52,6 +56,34 @@ type TaskCopy struct {
 	Node    filch.NodeName `json:"node"`
 	BeganNS int64          `json:"began_unix_ns,omitempty"`
 	Took    float64        `json:"elapsed"` // seconds so far
+}
+
+// TaskRival is a start of a task, or of a copy, that another start of the same attempt outdid.
+type TaskRival struct {
+	Node   filch.NodeName `json:"node"`
+	Reason string         `json:"reason"`
+}
+
+// Reasons of rivals.
+const (
+	Outdone  = "stopped: another copy ended first"
+	gaveUp   = "did not end well, which counts for nothing"
+	sameFate = "stopped with the task"
+)
+
+// rivalsOf are the rivals of a task's end.
+func rivalsOf(e *record.Task) (list []TaskRival) {
+	for _, r := range e.Rivals {
+		why := Outdone
+		switch {
+		case r.Over:
+			why = gaveUp
+		case e.State != filch.OK:
+			why = sameFate
+		}
+		list = append(list, TaskRival{r.Node, why})
+	}
+	return list
 }
 
 // Ended is the end of the task, to the microsecond, by the clock of its node.
@@ -71,6 +103,7 @@ func (t *Task) Fill(e *record.Task) {
 	}
 	t.BeganNS = e.Began * 1e3
 	t.Began, t.Took, t.Bytes, t.Cut = e.Began, float64(e.TookUS)/1e6, e.Bytes, e.Cut
+	t.ByCopy, t.Rivals = e.Copy, rivalsOf(e)
 	if e.Usage != nil {
 		t.Used = UsedOf(*e.Usage)
 	}

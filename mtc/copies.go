@@ -166,6 +166,7 @@ func (c *Core) recordCopy(r *run, e *End) {
 	c.learn(r, e)
 	c.copies.Records(x)
 	t := c.endOf(r, e)
+	t.Copy, t.Rivals = true, []record.Rival{{Owner: x.From}}
 	c.exec.release(e.Run)
 	c.recorder.EndCopy(j, x.Item, t, func(rec *record.Task) { c.copies.Recorded(x, rec) })
 }

@@ -1,6 +1,7 @@
 package mtc
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,8 @@ func TestSlowTaskIsCopied(t *testing.T) {
 		last := copies[len(copies)-1]
 		if k := r.task(1, last.Index); k.By.Node == "n2" || k.Attempt != 1 || k.Crashes != 0 || k.Extra != 0 {
 			t.Errorf("the copied task is recorded as %+v, want the end of the copy and no other", k)
+		} else if ran, _ := k.RanOn(); !k.Copy || len(k.Rivals) != 1 || k.Rivals[0].Node != "n2" || k.Rivals[0].Over || !slices.Contains(ran, k.Rivals[0].Owner) {
+			t.Errorf("copy %v, rivals %+v, ran on %v: want the stopped start on n2", k.Copy, k.Rivals, ran)
 		}
 		if n := len(r.nodes[1].running); n != 0 || r.nodes[1].stops == 0 {
 			t.Errorf("%d tasks run on the slow node, %d were stopped", n, r.nodes[1].stops)
@@ -101,6 +104,8 @@ func TestCopyThatFailsWinsNothing(t *testing.T) {
 	for _, s := range copies {
 		if k := r.task(1, s.Index); k.By.Node != "n2" || k.Attempt != 1 || k.Crashes != 0 {
 			t.Errorf("the task is recorded as %+v, want the end of its first start on n2", k)
+		} else if ran, _ := k.RanOn(); k.Copy || len(k.Rivals) != 1 || !k.Rivals[0].Over || !slices.Contains(ran, k.Rivals[0].Owner) {
+			t.Errorf("copy %v, rivals %+v, ran on %v: want the copy that failed", k.Copy, k.Rivals, ran)
 		}
 	}
 }

@@ -241,6 +241,16 @@ func printTask(t *tasklist.Row, full string) {
 	for _, k := range t.Copies {
 		ui.Printf("%-10s on %s, since %s (%s)\n", "copy", ui.Clean(string(k.Node)), ui.Clock(time.UnixMicro(k.BeganNS/1e3)), filch.ShortTime(time.Duration(k.Took*1e9)))
 	}
+	if t.ByCopy {
+		ui.Printf("%-10s on %s, ended first\n", "copy", ui.Clean(string(t.Node)))
+	}
+	for _, r := range t.Rivals {
+		start := "copy"
+		if t.ByCopy {
+			start = "start"
+		}
+		ui.Printf("%-10s on %s, %s\n", start, ui.Clean(string(r.Node)), ui.Clean(r.Reason))
+	}
 	if t.Ranks != "" {
 		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
 	}

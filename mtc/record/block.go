@@ -169,14 +169,16 @@ const (
 	taskRecalls
 	taskEarlier
 	taskStages
-	taskAll = taskStages<<1 - 1
+	taskCopy
+	taskRivals
+	taskAll = taskRivals<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
 		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil, t.Recalls > 0,
-		len(t.Earlier) > 0, t.Stages != nil,
+		len(t.Earlier) > 0, t.Stages != nil, t.Copy, len(t.Rivals) > 0,
 	} {
 		if is {
 			flags |= 1 << k
@@ -232,7 +234,10 @@ func (t *Task) fields(c *Codec) {
 	if flags&taskStages != 0 {
 		c.stages(&t.Stages)
 	}
-	t.Started, t.Maybe, t.Cut = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0
+	if flags&taskRivals != 0 {
+		rivals(c, &t.Rivals)
+	}
+	t.Started, t.Maybe, t.Cut, t.Copy = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0, flags&taskCopy != 0
 }
 
 // Encode is the record's bytes.
@@ -335,16 +340,22 @@ const (
 	endCut   = 1 << iota
 	endUsage // the usage follows
 	endStages
+	endCopy
+	endRivals
 )
 
 // more is the last byte of a BlockEnd, and the fields that only some ends have.
 func (p *BlockOp) more(c *Codec) {
-	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil)
-	if p.Cut = flags&endCut != 0; flags&endUsage != 0 {
+	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil, p.Copy, len(p.Rivals) > 0)
+	p.Cut, p.Copy = flags&endCut != 0, flags&endCopy != 0
+	if flags&endUsage != 0 {
 		c.someUsage(&p.Usage)
 	}
 	if flags&endStages != 0 {
 		c.stages(&p.Stages)
+	}
+	if flags&endRivals != 0 {
+		rivals(c, &p.Rivals)
 	}
 }
 

@@ -48,6 +48,9 @@ func TestLayoutsStay(t *testing.T) {
 	cutZone := &Zone{Spans: []Span{}, Blocks: []BlockTally{{256, Tally{OK: 5, Cancelled: 1, Cut: true}}}}
 	recalled := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Recalls: 2, Owner: alice, Started: true}}}
 	earlier := &Block{Offs: []uint8{7}, Tasks: []Task{{Attempt: 3, Owner: alice, Started: true, Earlier: []Owner{bob, alice}}}}
+	rivals := []Rival{{Owner: bob}, {Owner: alice, Over: true}}
+	copied := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Copy: true, Rivals: rivals}}}
+	copiedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Copy: true, Rivals: rivals}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	stages := &Stages{Queued: 12340 * time.Millisecond, In: 1500 * time.Microsecond, Out: 800 * time.Microsecond}
 	staged := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Stages: stages}}}
@@ -102,6 +105,8 @@ func TestLayoutsStay(t *testing.T) {
 		"staged ops": {EncodeBlockOps(stagedOps, false), "0001026e3107010101010000000003000a0c0004b460dc0ba006", stagedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"recalled":   {recalled.Encode(), "01026e310701078e100300000002", recalled, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"earlier":    {earlier.Encode(), "02026e3107066e6f64652d32ac0201078e2003000000020100", earlier, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"copied":     {copied.Encode(), "02026e3107066e6f64652d32ac020107818003036e8401000201000001", copied, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"copied ops": {EncodeBlockOps(copiedOps, false), "0002026e3107066e6f64652d32ac02010101010000000003000a0c00180201000001", copiedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Deed: CapLose}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},

@@ -27,11 +27,28 @@ type Task struct {
 	Usage   *filch.Usage // of the attempt that ended; nil not known: most blocks have none
 	Stages  *Stages      // of the attempt that ended; nil not known
 	By      Owner        // the node that ran it
+	Copy    bool         // By ran a copy: see [Task.Rivals]
 	Take    Take         // the take by Owner, until the next operation on the task
 	// Earlier are nodes of starts before the last, also of starts that were not committed and
 	// may not have happened: at most [earlierMax], each once. By and Owner may be among them.
 	Earlier []Owner
+	// Rivals are the other starts of the attempt that ended: of the task, if a copy ended first,
+	// else of copies. At most MaxReplicas.
+	Rivals []Rival
 }
+
+// Rival is a start that another start of the same attempt outdid.
+type Rival struct {
+	Owner
+	Over bool // failed, or gave up, before the end; else stopped after the end
+}
+
+func (r *Rival) fields(c *Codec) {
+	c.oneOf(&r.Owner)
+	c.Flag(&r.Over)
+}
+
+func rivals(c *Codec, list *[]Rival) { List(c, list, MaxReplicas, 2, (*Rival).fields) }
 
 // earlierMax bounds the earlier nodes of a task; nodes after these are not recorded.
 const earlierMax = 8
@@ -54,6 +71,9 @@ func (t *Task) RanOn() (nodes []Owner, all bool) {
 	idle := t.Began == 0 && (t.State == filch.Skipped || t.State == filch.Cancelled)
 	if t.State.Final() && !idle {
 		nodes = append(nodes, t.By)
+	}
+	for i := range t.Rivals {
+		nodes = append(nodes, t.Rivals[i].Owner)
 	}
 	return nodes, len(t.Earlier) < earlierMax
 }

@@ -103,6 +103,9 @@ func (k *Copies) Running(job filch.JobID, index int32) (Copy, bool) {
 // Lives reports whether a copy of a run may run, or may begin.
 func (k *Copies) Lives(run uint64) bool { return k.given.Lives(run) }
 
+// Rivals are the copies of a run that began, or may have.
+func (k *Copies) Rivals(run uint64) []record.Rival { return k.given.ever[run] }
+
 // late is when a run counts as slow; false: not known.
 func (k *Copies) late(r *Run) (at time.Duration, known bool) {
 	d := k.lengths.Late(r.Kind)

@@ -27,12 +27,12 @@ type Copy struct {
 // Given is the copies of the tasks of this node on other nodes.
 type Given struct {
 	list []Copy
-	ever map[uint64]uint8 // by run: begun copies, also the ended ones
+	ever map[uint64][]record.Rival // by run: copies with leave to begin, also the ended ones
 }
 
 // may reports whether a run may have another copy: most is how many in all, from first to last.
 func (g *Given) may(run uint64, most uint8) bool {
-	n := int(g.ever[run])
+	n := len(g.ever[run])
 	for i := range g.list {
 		if c := &g.list[i]; c.Run == run && !c.Sure {
 			n++
@@ -62,13 +62,16 @@ func (g *Given) Said(now time.Duration, from filch.NodeName, m *message.CopySay)
 	run = c.Run
 	switch {
 	case m.State == message.CopyOver:
+		if k := slices.IndexFunc(g.ever[run], func(r record.Rival) bool { return r.Owner == c.Holder && !r.Over }); k >= 0 {
+			g.ever[run][k].Over = !m.Ended
+		}
 		g.list = slices.Delete(g.list, i, i+1)
 	case m.State == message.CopyOffered && !c.Sure:
 		if g.ever == nil {
-			g.ever = make(map[uint64]uint8)
+			g.ever = make(map[uint64][]record.Rival)
 		}
 		c.Sure = true
-		g.ever[run]++
+		g.ever[run] = append(g.ever[run], record.Rival{Owner: c.Holder})
 	case m.State >= message.CopyRuns:
 		c.Runs, c.Since = true, now-m.Took
 	}

@@ -38,6 +38,8 @@ type runFlags struct {
 	keepGoing, inPlace, all bool
 	detach, hold            bool
 	resume                  string // a job; "" runs all tasks
+	replicas                int32
+	copies                  bool // --replicas is given
 	hookFlags
 	showFlags
 }
@@ -67,11 +69,12 @@ inputs are compared.`,
   filch workflow run --resume 28 mosaic.yaml
   filch workflow run montage.dax --time-scale 0.01 --size-scale 0.001`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			file, err := f.words(args)
 			if err != nil {
 				return err
 			}
+			f.copies = c.Flags().Changed("replicas")
 			return f.run(g, file)
 		},
 	}
@@ -87,6 +90,7 @@ inputs are compared.`,
 	p.StringVarP(&f.folder, "chdir", "D", "", "`FOLDER` with the files that no task writes, and for the results (default: the folder of FILE; for a replay, a new folder)")
 	p.StringVar(&f.keepIn, "keep-in", "", "copy the results to `FOLDER`, which is made if needed, in place of the folder with the inputs; of a replay: make its folder there")
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
+	p.Int32Var(&f.replicas, "replicas", 1, "run up to `N` copies of a task that takes far longer than its kind does, on idle nodes; the first good end counts. 0: none; --in-place has none")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
 	f.waitFlags.declare(p)
@@ -396,11 +400,29 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	if s.Total = int32(len(s.Nodes)); s.Total == 0 {
 		return nil, nil, filch.Errorf(filch.Invalid, "the workflow has no tasks")
 	}
-	if s.Spec.Once = once > 0; !s.Spec.Once && !f.inPlace {
-		s.Spec.Replicas = 1 // the outputs of a copy appear with its end, or never
+	s.Spec.Once = once > 0
+	if err := f.copied(&s.Spec); err != nil {
+		return nil, nil, err
 	}
 	table.Fill(&s.Spec)
 	return s, &o, nil
+}
+
+// copied fills in how many copies a slow task may have. The outputs of a copy appear with its
+// end, or never, unless the tasks run in the folder itself.
+func (f *runFlags) copied(sp *record.Spec) error {
+	switch {
+	case f.replicas < 0 || f.replicas > record.MaxReplicas:
+		return filch.Errorf(filch.Invalid, "--replicas takes 0 to %d, not %d", record.MaxReplicas, f.replicas)
+	case f.replicas == 0 || !f.copies && (sp.Once || f.inPlace):
+		return nil
+	case sp.Once:
+		return filch.Errorf(filch.Invalid, "once: true and --replicas %d contradict each other: a copy is a second start", f.replicas)
+	case f.inPlace:
+		return filch.Errorf(filch.Invalid, "--replicas %d does not go with --in-place: a task and its copy would write the same files", f.replicas)
+	}
+	sp.Replicas = uint8(f.replicas)
+	return nil
 }
 
 // kindOf is the kind of a task by which filch learns how long tasks take: as the file
