@@ -16,7 +16,7 @@ func (m *mover) give() {
 	c, g := m.core, &m.giver
 	c.waits.at = min(c.waits.at, g.At(m.now, c.Load() > 0))
 	if g.Due(m.now) {
-		names := c.cfg.Members.Draw(c.cfg.Self, filch.Root(c.cfg.Members.Others(c.cfg.Self)+1), &c.rng, func(p *filch.Member) bool { return p.Standing == filch.Up })
+		names := c.cfg.Members.Sample(c.cfg.Self, &c.rng, func(p *filch.Member) bool { return p.Standing == filch.Up })
 		for _, n := range names {
 			m.send(n, &message.WorkAsk{})
 		}
@@ -41,25 +41,6 @@ func (m *mover) dedicate(j *job, it queue.Item) {
 	}
 	j.queue.Dedicated.Push(it)
 	m.at = min(m.at, m.now+moverPeriod)
-}
-
-// Choice is the policy by which the tasks of a workflow are placed that this node leads, if the
-// policy of the instance is [policy.Auto].
-func (l Look) Choice(id filch.JobID) (c policy.Choice, ok bool) {
-	j := l.core.jobs[id]
-	if l.core.mover.Kind != policy.Auto || j == nil || j.leader == nil || j.leader.plan == nil {
-		return c, false
-	}
-	return j.leader.plan.Choice, true
-}
-
-// ahead is how many tasks of a job a thief may have: of a workflow, as many as the thief
-// starts soon.
-func (v *victim) ahead(j *job, m *message.Means, thief *filch.Member) int64 {
-	if !j.Graph() {
-		return filch.Unbounded
-	}
-	return policy.Ahead(m.Free.Slots, thief.Total.Slots, v.core.mover.length())
 }
 
 // push offers a node so many of the tasks that the node could steal, without a question.

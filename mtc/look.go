@@ -110,6 +110,16 @@ func (l Look) HasSlots(run uint64) (has, gathers bool) {
 	return r != nil && r.stage == launched, r != nil && r.stage == gathering
 }
 
+// Choice is the policy by which the tasks of a workflow are placed that this node leads, if the
+// policy of the instance is [policy.Auto].
+func (l Look) Choice(id filch.JobID) (c policy.Choice, ok bool) {
+	j := l.core.jobs[id]
+	if l.core.mover.Kind != policy.Auto || j == nil || j.leader == nil || j.leader.plan == nil {
+		return c, false
+	}
+	return j.leader.plan.Choice, true
+}
+
 // First is the job whose next task finds no room on this node beside the running tasks:
 // younger tasks do not overtake it here. 0: none.
 func (l Look) First() filch.JobID {

@@ -206,6 +206,15 @@ func (v *victim) openXfer(x *xfer) uint64 {
 	return x.id
 }
 
+// ahead is how many tasks of a job a thief may have: of a workflow, as many as the thief
+// starts soon.
+func (v *victim) ahead(j *job, m *message.Means, thief *filch.Member) int64 {
+	if !j.Graph() {
+		return filch.Unbounded
+	}
+	return policy.Ahead(m.Free.Slots, thief.Total.Slots, v.core.mover.length())
+}
+
 // freeze takes want of the stealable tasks out of the queues, oldest job first.
 func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member, want int64) {
 	space := message.OfferSpace

@@ -88,7 +88,7 @@ func (l *Loads) Candidates(inputs []Input, self filch.NodeName, m *Members, r *f
 			}
 		}
 	}
-	for _, n := range m.Draw(self, filch.Root(m.Others(self)+1), r, fits) {
+	for _, n := range m.Sample(self, r, fits) {
 		add(n)
 	}
 	return names

@@ -78,7 +78,7 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 	case Sequential:
 		return m.after(s.Self, s.Width, s.Failures)
 	case Fixed:
-		return m.after(s.Self, s.Width, 0)
+		return m.after(s.Self, min(s.Width, m.root(s.Self)), 0)
 	case Leapfrog:
 		if p := m.Get(s.Thief); p != nil && lends(p) && s.Failures == 0 {
 			return []filch.NodeName{s.Thief}
@@ -121,6 +121,14 @@ func (m *Members) after(self filch.NodeName, k, failures int) []filch.NodeName {
 		}
 	}
 	return names
+}
+
+// root is the square root of the number of nodes, self included.
+func (m *Members) root(self filch.NodeName) int { return filch.Root(m.Others(self) + 1) }
+
+// Sample draws sqrt(N) distinct nodes that fit, never self.
+func (m *Members) Sample(self filch.NodeName, r *filch.Rand, fits func(*filch.Member) bool) []filch.NodeName {
+	return m.Draw(self, m.root(self), r, fits)
 }
 
 // Draw picks k distinct nodes that fit, never self.

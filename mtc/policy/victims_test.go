@@ -272,16 +272,17 @@ func TestLeapfrog(t *testing.T) {
 	}
 }
 
-// TestFixedVictims: the same nodes after each failure; with no stealing, none.
+// TestFixedVictims: the same sqrt(N) nodes after each failure, also where a thief would ask more;
+// with no stealing, none.
 func TestFixedVictims(t *testing.T) {
 	m := NewMembers()
-	for _, n := range []filch.NodeName{"c", "a", "e", "b", "d"} {
+	for _, n := range []filch.NodeName{"c", "a", "e", "b", "d", "g", "f", "i", "h"} {
 		m.Set(filch.Member{Name: n, Incarnation: 1})
 	}
-	for failures := range 3 {
-		s := Search{Self: "d", Width: 2, Failures: failures}
-		if got := m.Choose(Fixed, s, new(filch.Rand)); !slices.Equal(got, []filch.NodeName{"e", "a"}) {
-			t.Errorf("after %d failures d asks %v, want e and a", failures, got)
+	for failures := range 12 {
+		s := Search{Self: "h", Width: 3 + 2*(failures/widenAt), Failures: failures}
+		if got := m.Choose(Fixed, s, new(filch.Rand)); !slices.Equal(got, []filch.NodeName{"i", "a", "b"}) {
+			t.Errorf("after %d failures h asks %v, want i, a and b", failures, got)
 		}
 		if got := m.Choose(NoStealing, s, new(filch.Rand)); len(got) != 0 {
 			t.Errorf("a node that does not steal asks %v", got)
