@@ -54,6 +54,9 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"loser-runs", "TestSlowTaskIsCopied"},
 		{"copy-after", "TestNoCopyBeginsAfterTheEnd"},
 		{"copy-counts", "TestCopyThatFailsWinsNothing"},
+		{"unset", "TestBundleOfAnOffer"},
+		{"unset", "TestBundleOfEnds"},
+		{"unset", "TestWaitOfAThief"},
 		{"take-once", "TestMergesDoneTwice"},
 	})
 }

@@ -128,6 +128,7 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 	}
 	many := len(spans) > 1 || !spans[0].One()
 	r := &logs.Reader{Targets: targets, Follow: f.follow}
+	logs.FindRivals(c, targets)
 	if f.failed {
 		r.Show = append(r.Show, logs.Failed)
 		logs.FindEnds(c, targets)

@@ -38,6 +38,9 @@ func (b Bounds) Defaulted() Bounds {
 		}
 		return p
 	}
+	if mutantUnset {
+		b = Bounds{}
+	}
 	b.StealWait, b.EndsWait = or(b.StealWait, PollMax), or(b.EndsWait, EndsWaitMax)
 	if b.Ends <= 0 || b.Ends > EndsMax {
 		b.Ends = EndsMax

@@ -16,6 +16,7 @@ const (
 	mutantNoCopies    = false
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
+	mutantUnset       = false
 	mutantFertile     = false
 	mutantGreedy      = false
 	mutantKeepsAll    = false

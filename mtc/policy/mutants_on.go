@@ -27,6 +27,7 @@ var (
 	mutantGivesAll    bool // work giving: a node that is not the most loaded gives, too
 	mutantKeepsAll    bool // ADAGE keeps tasks that wait longer than their input takes
 	mutantGreedy      bool // a thief takes half of a workflow's ready tasks
+	mutantUnset       bool // the settings of waits and bundles count for nothing
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -57,6 +58,7 @@ func Plant(name string) bool {
 		"homely":       &mutantHomely,
 		"blind-gap":    &mutantBlindGap,
 		"hasty-gap":    &mutantHastyGap,
+		"unset":        &mutantUnset,
 	} {
 		*p = n == name
 		known = known || *p

@@ -38,6 +38,9 @@ type Target struct {
 	// with more than one; see [FindEnds].
 	well   map[int32]bool
 	starts map[int32]int32
+	// By number: the starts of tasks that ended well while a start of the same attempt was
+	// stopped; see [FindRivals].
+	rivals map[int32]int32
 
 	order int // among the targets
 }
@@ -203,6 +206,33 @@ func (t *Target) findEnds(c *client.Client) error {
 			t.starts[spec.Name(index)] = n
 		}
 	})
+}
+
+// FindRivals reads which tasks of ended jobs ended well beside a copy: the output of the start
+// that was stopped is shown as such. Without the records no output is shown so.
+func FindRivals(c *client.Client, targets []Target) {
+	for i := range targets {
+		t := &targets[i]
+		if !cli.IsTasks(&t.Info) || t.Info.Code == nil || t.Info.Tasks.Total > readTasks {
+			continue
+		}
+		spec, err := specOf(c, t.Job)
+		if err != nil || spec == nil || spec.Replicas == 0 {
+			continue
+		}
+		t.rivals = map[int32]int32{}
+		_ = eachTask(c, t, func(index int32, k *record.Task) {
+			if len(k.Rivals) > 0 && k.State == filch.OK {
+				t.rivals[spec.Name(index)] = record.Starts(k.Attempt, k.Maybe)
+			}
+		})
+	}
+}
+
+// outdone reports whether a piece is of a start that was stopped, because another copy ended
+// first.
+func (t *Target) outdone(o *wire.OutputPiece) bool {
+	return o.Failed && !t.ranks() && t.rivals[o.Index] == max(o.Attempt, 1)
 }
 
 // lookup reads records.

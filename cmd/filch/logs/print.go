@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -48,7 +49,7 @@ type Printer struct {
 	order    []*Target
 	turns    *turns              // nil: output is printed as it comes
 	target   *Target             // of turns
-	last     map[attemptOf]int32 // the attempt whose output was printed last; not for first attempts
+	last     map[attemptOf]int32 // the attempt whose output was printed last, as of [attemptMark]; not for first attempts
 	begun    begun
 	open     [3]bool // the last line of a stream has no end
 }
@@ -164,13 +165,13 @@ func (p *Printer) print(t *Target, o *wire.OutputPiece) error {
 }
 
 // sayAttempt tells, where no label does, that output of a task comes now behind that of another
-// attempt, on a new line.
+// attempt, on a new line; likewise of a start that another copy outdid.
 func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 	of := attemptOf{t, o.Index}
 	if t.ranks() {
 		of.index = 0 // all ranks start again together
 	}
-	now, was := max(o.Attempt, 1), max(p.last[of], 1)
+	now, was := attemptMark(o.Attempt, t.outdone(o)), max(p.last[of], attemptMark(1, false))
 	before := p.begun.add(of)
 	if now == was {
 		return nil
@@ -178,7 +179,7 @@ func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 	if p.last == nil {
 		p.last = map[attemptOf]int32{}
 	}
-	if p.last[of] = now; !before {
+	if p.last[of] = now; !before && !t.outdone(o) {
 		return nil
 	}
 	for stream := range p.open {
@@ -187,9 +188,21 @@ func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 		}
 	}
 	if err == nil {
-		err = p.write(2, fmt.Appendf(nil, "%s: %s, attempt %d:\n", ui.Self.Name, nameOf(t, o.Index), now))
+		what := fmt.Sprintf("attempt %d", max(o.Attempt, 1))
+		if t.outdone(o) {
+			what += ", " + launcher.Outdone
+		}
+		err = p.write(2, fmt.Appendf(nil, "%s: %s, %s:\n", ui.Self.Name, nameOf(t, o.Index), what))
 	}
 	return err
+}
+
+// attemptMark numbers attempts, and the starts of an attempt that were outdone apart.
+func attemptMark(attempt int32, outdone bool) int32 {
+	if outdone {
+		return 2*max(attempt, 1) + 1
+	}
+	return 2 * max(attempt, 1)
 }
 
 // begun is the tasks of which output was printed, 64 in a word: there may be millions.
@@ -305,6 +318,9 @@ func (p *Printer) label(b []byte, t *Target, o *wire.OutputPiece) []byte {
 		b = fmt.Appendf(b, " (attempt %d of %d)", o.Attempt, n)
 	} else if o.Attempt > 1 {
 		b = fmt.Appendf(b, " (attempt %d)", o.Attempt)
+	}
+	if t.outdone(o) {
+		b = fmt.Appendf(b, " (%s)", launcher.Outdone)
 	}
 	return append(b, ": "...)
 }

@@ -152,6 +152,12 @@ func endedText(t *launcher.Task) string {
 	if t.Attempts > 1 {
 		text += fmt.Sprintf(" in attempt %d", t.Attempts)
 	}
+	if t.ByCopy {
+		text += ", as a copy"
+	}
+	for _, r := range t.Rivals {
+		text += fmt.Sprintf("; the start on %s: %s", r.Node, r.Reason)
+	}
 	return text + fmt.Sprintf("; filch logs %d.%d shows the output", t.Job, t.Index)
 }
 
