@@ -25,9 +25,9 @@ func (w *wireup) lookForSingletons(after time.Duration) {
 	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
 		return
 	}
-	lib, name, asks, remedy := "/libmpi.so.40", "Open MPI", "PMIx", "pmix"
+	lib, name, asks, fate, remedy := "/libmpi.so.40", "Open MPI", "PMIx", "MPI_Init fails, or each runs alone", "pmix"
 	if w.pmix != nil {
-		lib, name, asks, remedy = "/libmpich.so.", "MPICH", "PMI", "pmi1"
+		lib, name, asks, fate, remedy = "/libmpich.so.", "MPICH", "PMI", "each runs alone", "pmi1"
 	}
 	w.look = w.job.keeper.poll.After(after, func() {
 		w.look = nil
@@ -40,8 +40,8 @@ func (w *wireup) lookForSingletons(after time.Duration) {
 			}
 			if maps(r.pid, lib) {
 				w.alone = true
-				w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s has asked for the others: each runs alone; try --mpi=%s",
-					r.id, name, asks, len(w.job.ranks), w.job.node(), remedy))
+				w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s has asked for the others: %s; try --mpi=%s",
+					r.id, name, asks, len(w.job.ranks), w.job.node(), fate, remedy))
 				return
 			}
 			break
