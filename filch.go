@@ -104,6 +104,16 @@ func (s State) String() string {
 	return "state-" + strconv.Itoa(int(s))
 }
 
+// StateOf returns the state with a name.
+func StateOf(name string) (State, bool) {
+	for i, n := range stateNames {
+		if n == name {
+			return State(i), true
+		}
+	}
+	return 0, false
+}
+
 // Final reports whether s is an end.
 func (s State) Final() bool { return s >= OK }
 

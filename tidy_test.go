@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -65,25 +65,28 @@ dht/roster: . dht varint
 dht/store: . dht dht/roster dht/store/message dht/store/record varint
 dht/store/message: . dht dht/roster dht/store/record varint
 dht/store/record: . dht varint
-launcher: . dht dht/store varint mtc mtc/message mtc/record stealer
+launcher: . dht dht/store varint launcher/events mtc mtc/message mtc/record stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc/submit
 launcher/config: . launcher/config/place launcher/topology mtc/policy mtc/workflow/yaml slots
 launcher/config/place: . launcher/topology
 launcher/daemon: *
-launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
+launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/events launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/daemon/metrics: . launcher/daemon/query
 launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire
-launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
-launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
+launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/events/ring launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
+launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/events launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
+launcher/events: . varint
+launcher/events/ring: . launcher/events
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node/ranks launcher/node/records launcher/node/tasks slots
-launcher/node/origin: . dht launcher launcher/node/local launcher/node/ranks launcher/node/records launcher/node/tasks launcher/node/ties mtc/before mtc/policy mtc/queue mtc/record slots stealer
-launcher/node/local: . launcher mtc/policy mtc/record slots stealer
+launcher/node/request: . launcher launcher/node/local stealer
+launcher/node/origin: . dht launcher launcher/events launcher/node/local launcher/node/ranks launcher/node/records launcher/node/request launcher/node/tasks launcher/node/ties mtc/before mtc/policy mtc/queue mtc/record slots stealer
+launcher/node/local: . launcher launcher/events mtc/policy mtc/record slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
-launcher/node/tasks: . dht dht/store launcher launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/submit slots
+launcher/node/tasks: . dht dht/store launcher launcher/events launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/submit slots
 launcher/node/ties: . launcher
 launcher/output: . varint
 launcher/pmi: .
@@ -95,7 +98,7 @@ launcher/proc/runner: . launcher launcher/output launcher/proc launcher/wire
 launcher/slurmenv: .
 launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
-launcher/watch: . launcher
+launcher/watch: . launcher launcher/events launcher/events/ring
 launcher/wire: . dht launcher mtc/queue
 mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit mtc/tokens
 mtc/before: . mtc/record
@@ -132,21 +135,22 @@ varint:
 
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.
 var cmdArrows = map[string][]string{
-	"cmd/filch/bcast":     {"ui"},
-	"cmd/filch/cli":       {"rlimit", "ui"},
-	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/manual":    {"cli", "ui"},
-	"cmd/filch/onend":     {"cli", "ui"},
-	"cmd/filch/halt":      {"cli", "ui"},
-	"cmd/filch/progress":  {"cli", "ui"},
-	"cmd/filch/runclient": {"bcast", "cli", "deps", "onend", "pools", "ui"},
-	"cmd/filch/shims":     {"cli", "deps", "runclient", "taskrecords", "ui"},
-	"cmd/filch/logs":      {"cli", "ui"},
-	"cmd/filch/scrape":    {"cli", "ui"},
-	"cmd/filch/stats":     {"cli", "ui"},
-	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
+	"cmd/filch/bcast":      {"ui"},
+	"cmd/filch/cli":        {"rlimit", "ui"},
+	"cmd/filch/deps":       {"cli", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/manual":     {"cli", "ui"},
+	"cmd/filch/onend":      {"cli", "ui"},
+	"cmd/filch/halt":       {"cli", "ui"},
+	"cmd/filch/progress":   {"cli", "ui"},
+	"cmd/filch/runclient":  {"bcast", "cli", "deps", "onend", "pools", "ui"},
+	"cmd/filch/shims":      {"cli", "deps", "runclient", "taskrecords", "ui"},
+	"cmd/filch/happenings": {"cli", "ui"},
+	"cmd/filch/logs":       {"cli", "ui"},
+	"cmd/filch/scrape":     {"cli", "ui"},
+	"cmd/filch/stats":      {"cli", "ui"},
+	"cmd/filch/tasklist":   {"cli", "taskrecords", "ui"},
+	"cmd/filch/tasks":      {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/bringup":    {"alloc", "cli", "filchd", "ui"},
 }
 
 // arrows is house, by package; the root is "" as in an import path.

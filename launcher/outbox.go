@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/mtc"
 )
 
@@ -156,6 +157,8 @@ type Note struct {
 // Node.StoreSynced; outputs that depend on an append are not in an Outbox before then.
 type Outbox struct {
 	Notes   []Note
+	Events  []events.Event // without time and number
+	Past    []JobInfo      // jobs that have ended, or attempts of jobs that start again
 	Logs    []store.LogEntry
 	Hurry   uint64 // an output waits for the entries up to this entry
 	Mirror  []byte // lines for this node's file of the queue's mirror
@@ -182,6 +185,7 @@ type Outbox struct {
 // Reset empties o and keeps the memory allocated for o.
 func (o *Outbox) Reset() {
 	o.Notes, o.Starts = o.Notes[:0], o.Starts[:0]
+	o.Events, o.Past = o.Events[:0], o.Past[:0]
 	if !mutantStaleOutbox {
 		o.Records = o.Records[:0]
 	}

@@ -82,6 +82,9 @@ func (c *Core) tellProgress(j *job) {
 
 // finish ends a job here: all of its tasks have their end.
 func (c *Core) finish(j *job) {
+	if !j.over && j.leader != nil {
+		c.out.Over = append(c.out.Over, Over{Job: j.id, Record: j.rec})
+	}
 	if j.follow {
 		c.tellProgress(j)
 		j.follow = false

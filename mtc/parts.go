@@ -22,7 +22,6 @@ func (n node) Working() int                                    { return n.cfg.Me
 func (n node) Self() record.Owner                              { return n.self }
 func (n node) Serial() uint64                                  { return n.commits.Serial() }
 func (n node) Wake(at time.Duration)                           { n.waits.at = min(n.waits.at, at) }
-func (n node) Send(to filch.NodeName, m message.Message)       { n.send(to, m) }
 func (n node) Warn(id filch.JobID, format string, args ...any) { n.note(noteWarn, id, format, args...) }
 
 func (n node) Merge(key string, kind record.RecordKind, delta []byte, then func(record.Answer)) {

@@ -30,6 +30,8 @@ type xferKey struct {
 // moving is an offer whose moves are being committed.
 type moving struct {
 	left int         // answers to come
+	took int32       // tasks whose move succeeded
+	of   filch.JobID // of the first of these tasks
 	all  bool        // all moves so far succeeded
 	some bool        // at least one move succeeded
 	job  filch.JobID // of the first stolen task; 0: pushed
@@ -182,6 +184,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.fresh = true
 	if mv.some {
+		t.happened(Happening{What: WhatWon, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
 		t.Poll.Win(t.now, mv.job)
 	}
 	switch {
@@ -215,13 +218,27 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
 			mv.all, mv.some = mv.all && ok, mv.some || ok
 			if (ok || mutantNoMove) && !j.over {
-				t.core.arrivals.Add(j.id, op.Lo, op.Hi, key.victim.Node, t.now)
+				t.arrived(mv, j, op.Lo, op.Hi, key.victim.Node)
 				j.queue.Ranges.Add(policy.Range{Next: op.Lo, Hi: op.Hi, Front: op.Front, Hop: op.Hop + 1})
 				t.core.gotWork(j)
 			}
 			t.moved(key, mv)
 		})
 	}
+}
+
+// arrived notes that tasks of the victim are here now.
+func (t *thief) arrived(mv *moving, j *job, lo, hi int32, victim filch.NodeName) {
+	t.core.arrivals.Add(j.id, lo, hi, victim, t.now)
+	if mv.took == 0 {
+		mv.of = j.id
+	}
+	mv.took += hi - lo
+	first := lo
+	if j.spec != nil {
+		first = j.spec.Name(lo)
+	}
+	t.happened(Happening{What: WhatMoved, Job: j.id, Task: first, Count: hi - lo, Peer: victim})
 }
 
 // gotWork makes received tasks ready, or void.
@@ -251,7 +268,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine
 				if (mine || mutantNoMove) && !j.over {
-					t.core.arrivals.Add(j.id, group[i].Index, group[i].Index+1, key.victim.Node, t.now)
+					t.arrived(mv, j, group[i].Index, group[i].Index+1, key.victim.Node)
 					t.tookTask(j, &group[i])
 				}
 			}
@@ -279,4 +296,12 @@ func (t *thief) tookTask(j *job, task *message.TaskItem) {
 		return
 	}
 	j.queue.Shared.Push(it)
+}
+
+// Send sends a message of the search.
+func (n node) Send(to filch.NodeName, m message.Message) {
+	if m.Kind() == message.KindSteal {
+		n.happened(Happening{What: WhatTried, Peer: to})
+	}
+	n.send(to, m)
 }

@@ -27,6 +27,8 @@ func (t *turn) note(level int8, id filch.JobID, format string, args ...any) {
 	t.out.Notes = append(t.out.Notes, Note{Level: level, Text: fmt.Sprintf(format, args...), Job: id})
 }
 
+func (t *turn) happened(h Happening) { t.out.Happened = append(t.out.Happened, h) }
+
 // The levels of notes, as slog has them.
 const (
 	noteInfo = 0

@@ -89,6 +89,12 @@ type Tell struct {
 	Finished bool
 }
 
+// Over is a job that has ended, with its last record.
+type Over struct {
+	Job    filch.JobID
+	Record *record.Job
+}
+
 // TellKind is a kind of [Tell].
 type TellKind uint8
 
@@ -108,10 +114,32 @@ type Note struct {
 	Job   filch.JobID
 }
 
+// Happening is an event of a node's search for work, for people who watch the node.
+type Happening struct {
+	What  What
+	Job   filch.JobID
+	Task  int32 // WhatMoved: the first task, by its number for people
+	Count int32 // tasks
+	Peer  filch.NodeName
+}
+
+// What is a kind of [Happening].
+type What uint8
+
+// The kinds of happenings.
+const (
+	WhatTried What = iota // the node asks Peer for tasks
+	WhatWon               // Count tasks of Peer are here now
+	WhatMoved             // consecutive tasks of Peer are here now
+	WhatGiven             // Peer has Count tasks of this node
+)
+
 // Out lists the actions for the caller, in the order of the fields. The caller reuses an
 // Out; the Core only appends.
 type Out struct {
 	Notes     []Note
+	Happened  []Happening
+	Over      []Over // jobs that this node leads, and that have ended
 	Proposals []record.Proposal
 	Starts    []Start
 	Goes      []uint64 // runs of gangs whose start is committed: see [Gangs.Launched]
@@ -132,5 +160,6 @@ func (o *Out) Reset() {
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
 	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
+	o.Happened, o.Over = o.Happened[:0], o.Over[:0]
 	o.Remains, o.Goes, o.Losers = o.Remains[:0], o.Goes[:0], o.Losers[:0]
 }

@@ -292,8 +292,13 @@ func (v *victim) onDone(from filch.NodeName, m *message.Done) {
 		return
 	}
 	v.took(v.now - x.since)
+	given := Happening{What: WhatGiven, Peer: from}
 	for i := range x.items {
 		f := &x.items[i]
+		if i == 0 {
+			given.Job = f.job.id
+		}
+		given.Count += int32(f.count())
 		if f.span.Hi == 0 {
 			f.job.queue.Forget(f.item.Index)
 			if f.job.leader != nil && f.job.leader.tracker != nil {
@@ -301,6 +306,7 @@ func (v *victim) onDone(from filch.NodeName, m *message.Done) {
 			}
 		}
 	}
+	v.happened(given)
 	v.closeXfer(x, true)
 	for i := range x.items {
 		if j := x.items[i].job; j.running == 0 && j.queue.Empty() && v.core.jobs[j.id] == j {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/happenings"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/scrape"
@@ -43,6 +44,7 @@ func commands() []command {
 		{name: "policy", build: policyCommand},
 		{name: "close", build: tasks.CloseCommand},
 		{name: "history", build: historyCommand},
+		{name: "events", build: happenings.Command},
 
 		{name: "up", build: bringup.UpCommand},
 		{name: "down", build: bringup.DownCommand},

@@ -21,6 +21,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/watch"
@@ -216,6 +217,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.in.Go(d.clients.accept)
 	d.in.Watch.Log().Info("launcher is up", "node", string(d.in.Self), "pid", os.Getpid(),
 		"incarnation", d.cfg.Node.Incarnation, "build", d.cfg.Build, "addr", d.cfg.Addr)
+	d.in.Watch.Event(events.Event{Kind: events.LauncherUp, Reason: d.cfg.Build})
 	select {
 	case <-ctx.Done():
 		d.shutDown(downGrace, true)

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -72,7 +73,9 @@ func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
 	d.cfg.Node.Drain = why
 	if why != nil {
 		d.in.Watch.Log().Info("drains: " + why.Reason)
+		d.in.Watch.Event(events.Event{Kind: events.NodeDrains, Reason: why.Reason})
 	} else {
+		d.in.Watch.Event(events.Event{Kind: events.NodeBack})
 		d.in.Watch.Log().Info("takes work again")
 	}
 	t.Node.Drain(t.Now, why, t.Out)

@@ -202,6 +202,7 @@ func (l *loop) once() {
 	for i := range o.Notes {
 		d.in.Watch.Note(o.Notes[i])
 	}
+	d.in.Watch.Events(o.Events)
 	d.store.keep(o.Logs, o.Hurry)
 	d.mirror.add(o.Mirror)
 	for i := range o.Records {
@@ -264,6 +265,8 @@ func (l *loop) flush(links *[]*wire.Conn) {
 func (l *loop) clearOut() {
 	o := &l.out
 	clear(o.Notes)
+	clear(o.Events)
+	clear(o.Past)
 	clear(o.Logs)
 	clear(o.Stores)
 	clear(o.Records)

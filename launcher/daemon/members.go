@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -119,12 +120,21 @@ func (ms *memberNews) onEvent(t *inputs.Turn, e members.Event) {
 	if e.Member.Name == d.in.Self {
 		return
 	}
+	if kind := memberKinds[e.Kind]; kind != events.None {
+		d.in.Watch.Event(events.Event{Kind: kind, Peer: e.Member.Name})
+	}
 	m := ms.memberOf(e.Member)
 	ms.d.nodes.Set(m)
 	t.Node.Peer(t.Now, m.Peer, t.Out)
 	if m.Standing >= filch.Dead {
 		d.routes.OnLost(m.Name)
 	}
+}
+
+// memberKinds are the events of the news about other nodes.
+var memberKinds = map[members.EventKind]events.Kind{
+	members.EventUp: events.NodeUp, members.EventFine: events.NodeUp, members.EventSuspect: events.NodeSuspect, members.EventGone: events.NodeGone,
+	members.EventDead: events.NodeLost, members.EventLeft: events.NodeLeft,
 }
 
 // memberOf converts an entry of the overlay's list. A node with an unreadable card has

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/origin"
+	"github.com/filch-hpc/filch/launcher/node/request"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/slots"
 )
@@ -84,12 +85,12 @@ func TestProductsOfLargeNumbersAreRefused(t *testing.T) {
 		{"part-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
 		{"negative-part", launcher.Request{Shape: launcher.Shape{Ranks: 4}, Pool: license(-1)}, "what a rank takes of license is -1, and must not be negative"},
 	} {
-		_, err := origin.NeedOf(c.req)
+		_, err := request.NeedOf(c.req)
 		if err == nil || err.Kind != filch.Invalid || !strings.Contains(err.Text, c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
-	need, err := origin.NeedOf(launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(math.MaxInt32 / 4)})
+	need, err := request.NeedOf(launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(math.MaxInt32 / 4)})
 	if err != nil || need.Ranks != 4 {
 		t.Errorf("the largest part of 4 ranks: got %d ranks, %v", need.Ranks, err)
 	}
@@ -102,7 +103,7 @@ func FuzzNeed(f *testing.F) {
 	f.Add(int32(0), int32(2), int32(3), int32(math.MaxInt32), int32(1))
 	f.Fuzz(func(t *testing.T, ranks, minNodes, maxNodes, perNode, part int32) {
 		s := launcher.Shape{Ranks: ranks, MinNodes: minNodes, MaxNodes: maxNodes, PerNode: perNode}
-		need, err := origin.NeedOf(launcher.Request{Shape: s, Pool: record.Pool{Name: "license", Each: part}})
+		need, err := request.NeedOf(launcher.Request{Shape: s, Pool: record.Pool{Name: "license", Each: part}})
 		if err != nil {
 			return
 		}

@@ -1,4 +1,5 @@
-// Package watch takes a launcher's events: it writes a log of bounded size and counts.
+// Package watch takes a launcher's events: it writes a log of bounded size, counts, and
+// keeps the last events for clients.
 //
 // The brain does not log; the brain emits notes, and the daemon hands the notes to this
 // package with its own events. A line in the log is a JSON object with the keys of slog
@@ -8,14 +9,18 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
+	"github.com/filch-hpc/filch/launcher/events/ring"
 )
 
 // Counter names one count.
@@ -57,6 +62,7 @@ type Watch struct {
 	log    *slog.Logger
 	file   *File
 	counts [numCounters]atomic.Uint64
+	ring   *ring.Ring
 
 	mu   sync.Mutex        // guards sent
 	sent map[string]uint64 // messages to other nodes, by kind
@@ -72,11 +78,27 @@ func Open(path string, maxBytes int64, debug bool) (*Watch, error) {
 	if debug {
 		level = slog.LevelDebug
 	}
-	return &Watch{log: slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})), file: f}, nil
+	return &Watch{log: slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{Level: level})), file: f, ring: newRing()}, nil
 }
 
 // Discard makes a Watch that counts and does not log.
-func Discard() *Watch { return &Watch{log: slog.New(slog.DiscardHandler)} }
+func Discard() *Watch { return &Watch{log: slog.New(slog.DiscardHandler), ring: newRing()} }
+
+// newRing makes the ring of this launcher: no two launchers of a node begin at one time.
+func newRing() *ring.Ring { return ring.New(uint64(time.Now().UnixNano())) }
+
+// Ring returns the last events.
+func (w *Watch) Ring() *ring.Ring { return w.ring }
+
+// Events keeps events of one moment. Events changes the list.
+func (w *Watch) Events(list []events.Event) {
+	if len(list) > 0 {
+		w.ring.Add(time.Now().UnixNano(), list)
+	}
+}
+
+// Event keeps an event.
+func (w *Watch) Event(e events.Event) { w.Events([]events.Event{e}) }
 
 // Log returns the logger for events of the daemon itself.
 func (w *Watch) Log() *slog.Logger { return w.log }
@@ -84,6 +106,9 @@ func (w *Watch) Log() *slog.Logger { return w.log }
 // Note logs an event of the brain.
 func (w *Watch) Note(n launcher.Note) {
 	level := slog.Level(n.Level)
+	if kind := noteKind(level); kind != events.None {
+		w.Event(events.Event{Kind: kind, Job: n.Job, Peer: n.Node, Reason: n.Text})
+	}
 	ctx := context.Background()
 	if !w.log.Enabled(ctx, level) {
 		return
@@ -96,6 +121,27 @@ func (w *Watch) Note(n launcher.Note) {
 		attrs = append(attrs, slog.String("peer", string(n.Node)))
 	}
 	w.log.LogAttrs(ctx, level, n.Text, attrs...)
+}
+
+// noteKind returns the kind of event of a note; None for a note that only a log at debug
+// level has.
+func noteKind(level slog.Level) events.Kind {
+	switch {
+	case level >= slog.LevelError:
+		return events.Fault
+	case level >= slog.LevelWarn:
+		return events.Warning
+	case level >= slog.LevelInfo:
+		return events.Note
+	}
+	return events.None
+}
+
+// Fault logs a fault that needs a person, and keeps an event.
+func (w *Watch) Fault(what string, err error, args ...any) {
+	text := fmt.Sprint(err)
+	w.Event(events.Event{Kind: events.Fault, Reason: what + ": " + text})
+	w.log.Error(what, append(args, "err", text)...)
 }
 
 // Sent counts a message of the brain to another node, and logs the message at debug

@@ -39,6 +39,7 @@ const (
 	VerbUnstage = "unstage" // JOB -> {}; every node forgets the files of a workflow
 	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
 	VerbOutputs = "outputs" // NODE JOB [TASK PATH] -> StagedOut; the files on NODE that tasks of a bag wrote, after a file
+	VerbEvents  = "events"  // NODE PLACE BYTES [TIME [JOB [SINCE]]] -> EventChunk of NODE; TIME waits for an event, JOB "" is all, SINCE is in Unix ns
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; no tasks can be added any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes the instance's; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
@@ -309,6 +310,22 @@ type OutputChunk struct {
 
 // Packed implements [Packed].
 func (*OutputChunk) Packed() {}
+
+// MaxEvents bounds the encoded events in an [EventChunk], in bytes.
+const MaxEvents = 256 << 10
+
+// EventChunk is a part of the last events of a node. It travels in msgpack.
+type EventChunk struct {
+	Data []byte // see [github.com/filch-hpc/filch/launcher/events.Decode]
+	Next string // the PLACE of the following query
+	Lost uint64 // events before the part that the node dropped, since the PLACE of the query
+	More bool   // the node has more events behind the part
+	Life uint64 // of the launcher; another Life numbers its events anew
+	Now  int64  // the node's clock at the answer, in Unix nanoseconds
+}
+
+// Packed implements [Packed].
+func (*EventChunk) Packed() {}
 
 // OutputPiece is a piece of the output of a rank, or of an attempt of a task.
 type OutputPiece struct {

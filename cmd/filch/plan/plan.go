@@ -11,7 +11,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/launcher/node/origin"
+	"github.com/filch-hpc/filch/launcher/node/request"
 	"github.com/filch-hpc/filch/launcher/topology"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
@@ -40,7 +40,7 @@ type Plan struct {
 // answers for the client is marked as local. Make fails as a launcher refuses a run that can
 // never fit.
 func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan, error) {
-	need, err := origin.NeedOf(r)
+	need, err := request.NeedOf(r)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/watch"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/workflow"
@@ -430,6 +431,9 @@ func (rs *Runners) onEnds(t *inputs.Turn, r *runnerProcess, ends []launcher.Task
 		if _, ok := r.tasks[e.Serial]; ok {
 			if e.Cut || e.Full {
 				rs.Cuts.note(r.tasks[e.Serial], e.Text, e.Full)
+				if s := r.tasks[e.Serial]; e.Full {
+					rs.in.Watch.Event(events.Event{Kind: events.DiskFull, Job: s.Job, Reason: e.Text})
+				}
 			}
 			rs.drop(r, e.Serial)
 			if !rs.holdBack(e) {

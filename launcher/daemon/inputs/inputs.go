@@ -7,7 +7,6 @@ package inputs
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -144,5 +143,5 @@ func (q *Queue) GoingDown() error {
 
 // Fault logs an event that should not happen.
 func (q *Queue) Fault(what string, err error, args ...any) {
-	q.Watch.Log().Error(what, append(args, "err", fmt.Sprint(err))...)
+	q.Watch.Fault(what, err, args...)
 }

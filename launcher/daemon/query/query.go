@@ -157,6 +157,8 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.daemon.Down(arg(0), arg(1), arg(2), local)
 	case wire.VerbOutput:
 		return sv.output(q, arg, local)
+	case wire.VerbEvents:
+		return sv.events(q, arg, local)
 	case wire.VerbLast:
 		return sv.lastLines(q, arg, local)
 	case wire.VerbLive:

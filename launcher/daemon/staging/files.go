@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -200,6 +201,7 @@ func (b *Attempt) run() string {
 // Begin fetches the inputs of a task and hands the task to a runner.
 func (g *Files) Begin(b *Attempt) {
 	g.attempts[b.start.Serial], b.begun = b, time.Now()
+	g.in.Watch.Event(events.Event{Kind: events.TaskStaging, Job: b.start.Job, Task: int32(b.start.Index), Tasks: 1, Try: filch.Attempt(b.start.Attempt)})
 	ctx, cancel := context.WithCancel(g.in.Context())
 	b.cancel = cancel
 	g.in.Go(func() {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 )
 
 // Turn is an input of a Node during its handling: the time of the input, and the Outbox
@@ -70,6 +71,23 @@ func (t *Turn) Deed(d launcher.Deed) { t.Out.Deeds = append(t.Out.Deeds, d) }
 // Note adds a line to the log, with the level, the job and the node concerned.
 func (t *Turn) Note(level int8, job filch.JobID, node filch.NodeName, format string, args ...any) {
 	t.Out.Notes = append(t.Out.Notes, launcher.Note{Level: level, Text: fmt.Sprintf(format, args...), Job: job, Node: node})
+}
+
+// Event reports an event; see package events. An event costs no more than its fields, so a
+// node may report each task.
+func (t *Turn) Event(e events.Event) { t.Out.Events = events.Append(t.Out.Events, e) }
+
+// Past reports the end of a job of this node, or of an attempt of a job that starts again.
+func (t *Turn) Past(j launcher.JobInfo) {
+	e := events.Event{Kind: events.JobEnded, Job: j.ID, Try: j.Attempt, Reason: j.Cause}
+	e.State, _ = filch.StateOf(j.State)
+	if j.Code == nil {
+		e = events.Event{Kind: events.JobAgain, Job: j.ID, Try: j.Attempt, Reason: j.Cause}
+	} else {
+		e.Code = *j.Code
+	}
+	t.Event(e)
+	t.Out.Past = append(t.Out.Past, j)
 }
 
 // The levels of notes, as in slog.

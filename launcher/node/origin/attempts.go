@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
@@ -129,6 +130,7 @@ func (a *attempts) launch(t *local.Turn, j *job, shares []stealer.Share, loan *s
 	}
 	r := a.newRun(j, nodes)
 	j.run, j.state = r, filch.Ready
+	t.Event(j.event(events.JobLaunched, int64(len(nodes))))
 	waits := j.req.Detach && !mutantEagerLaunch || j.gang != 0 && !a.tasks.OnLaunched(t, j.gang)
 	j.clock.say, j.clock.refresh = filch.Never, filch.Never
 	r.at.prepare = t.Now + r.prepareWait()
@@ -325,6 +327,7 @@ func (r *run) ranStarted() bool {
 
 func (a *attempts) tellStarted(t *local.Turn, j *job) {
 	j.run.told = true
+	t.Event(j.event(events.JobStarted, int64(j.need.Ranks)))
 	j.run.at.prepare = filch.Never
 	j.state = filch.Running
 	if j.req.Detach {

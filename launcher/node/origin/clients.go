@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 )
 
@@ -62,6 +63,7 @@ func (o *Origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
 	if by == "interrupt" {
 		c.Kind, c.Text = launcher.CauseInterrupt, "interrupted"
 	}
+	t.Event(events.Event{Kind: events.JobCancelled, Job: j.id, Reason: c.Text})
 	grace := j.req.Policy.KillWait
 	switch sig {
 	case 0:

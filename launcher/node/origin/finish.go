@@ -42,6 +42,7 @@ func (o *Origin) onRunOver(t *local.Turn, j *job) {
 
 // again starts another attempt under the same ticket.
 func (o *Origin) again(t *local.Turn, j *job) {
+	o.pastAttempt(t, j)
 	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
@@ -99,6 +100,7 @@ func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launc
 	o.records.MarkEnd(t, o.entry(j, info))
 	o.walltime.learnRun(t, j, &info, &e)
 	o.endings.remember(t, j, info, e)
+	t.Past(info)
 	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
 	o.spares.giveAll(t, j)

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
+	"github.com/filch-hpc/filch/launcher/node/request"
 )
 
 // A gang is a task of ranks. The node that owns the task is the origin of the gang's run:
@@ -34,11 +35,11 @@ type Gangs struct {
 // the order of their ids. The job fit when it was submitted: a gang for which nodes are
 // missing now waits for them. An error says that the request makes no sense.
 func (g *Gangs) Begin(t *local.Turn, serial uint64, id filch.JobID, r launcher.Request, unixNS int64) *filch.Error {
-	need, err := NeedOf(r)
+	need, err := request.NeedOf(r)
 	if err != nil {
 		return err
 	}
-	even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
+	request.Even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(g.Members); return ranks >= int64(need.Ranks) })
 	j := g.origin.newJob(t.Now, id, r, need, unixNS)
 	j.gang = serial
 	j.req.Policy.Requeue = false // --spare implies it for runs; the task starts again, not the run

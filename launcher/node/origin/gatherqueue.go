@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
@@ -118,6 +119,7 @@ func (q *gatherqueue) beginGather(t *local.Turn, j *job) {
 		return // see park
 	}
 	var moves stealer.Moves
+	t.Event(j.event(events.JobGathers, int64(j.need.Ranks)))
 	q.active++
 	if q.last.Older(j.ticket) {
 		q.last = j.ticket

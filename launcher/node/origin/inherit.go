@@ -8,13 +8,14 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/request"
 )
 
 // Inherit continues a job that this node took over.
 func (o *Origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, fault *filch.Error) {
 	id, r := e.Info.ID, e.Resume
 	r.Request.Order = order
-	need, err := NeedOf(r.Request)
+	need, err := request.NeedOf(r.Request)
 	if o.jobs[id] != nil || err != nil || r.Job != id || r.Attempt <= 0 {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/launcher/node/request"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 )
@@ -108,7 +109,7 @@ func (o *Origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 		o.endings.restoreEnd(t, r)
 		return
 	}
-	need, err := NeedOf(r.Request)
+	need, err := request.NeedOf(r.Request)
 	if err != nil || r.Job <= 0 || r.Attempt <= 0 {
 		t.Note(local.NoteError, r.Job, o.Cfg.Name, "skipped a record that makes no sense: %v", err)
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/request"
 	"github.com/filch-hpc/filch/stealer"
 )
 
@@ -163,11 +164,11 @@ func (p *parents) OnStepAsk(t *local.Turn, from filch.NodeName, m *launcher.Step
 			return
 		}
 	}
-	need, err := NeedOf(launcher.Request{Shape: m.Shape})
+	need, err := request.NeedOf(launcher.Request{Shape: m.Shape})
 	need.Step = true
 	if err == nil {
 		shape := m.Shape
-		even(&shape, &need, func() bool { _, ok := need.Choose(p.stepRooms(j, &need, nil), ""); return ok })
+		request.Even(&shape, &need, func() bool { _, ok := need.Choose(p.stepRooms(j, &need, nil), ""); return ok })
 		err = p.stepFits(j, &need)
 	}
 	if err == nil && len(j.guests) >= maxGuests {

@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -82,6 +83,9 @@ func (w *Tasks) TakeTaskPolicy(now time.Duration, p policy.Policy, v dht.Version
 func (w *Tasks) setPolicy(t *local.Turn, p policy.Policy, v dht.Version) {
 	if !w.policy.version.Less(v) {
 		return
+	}
+	if w.Cfg.Tasks.Policy != p {
+		t.Event(events.Event{Kind: events.PolicyChanged, Reason: p.String()})
 	}
 	w.policy.version = v
 	w.Cfg.Tasks.Policy = p // of this node's next life too

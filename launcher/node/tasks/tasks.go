@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
@@ -87,6 +88,7 @@ type Running struct {
 	Loan  slots.TaskLoan
 	job   filch.JobID
 	Index int32
+	try   filch.Attempt
 	over  *taskOver // the task has ended, and its steps are being ended
 	gang  *gang     // nil: the task is one process
 }
@@ -155,6 +157,11 @@ func (w *Tasks) submitTasks(t *local.Turn, client launcher.ClientID, s submit.Jo
 		w.refuseTasks(t, client, id, filch.Errorf(filch.Invalid, "cannot submit: %s", err.Error()))
 		return
 	}
+	total := int64(s.Total)
+	if total == 0 {
+		total = int64(len(s.Nodes))
+	}
+	t.Event(events.Event{Kind: events.JobSubmitted, Job: id, Count: total, Reason: kindOf(&s)})
 	w.pending[id] = pendingReports{accept: true}
 	if s.Partial && s.Open {
 		w.partial[id] = partial{client: client}
@@ -202,6 +209,7 @@ func (w *Tasks) CloseTasks(now time.Duration, id filch.JobID, out *launcher.Outb
 // CancelTasks cancels the rest of a job, from any node, for a reason; "" is none.
 func (w *Tasks) CancelTasks(now time.Duration, id filch.JobID, reason string, out *launcher.Outbox) {
 	t := w.Turn(now, out)
+	t.Event(events.Event{Kind: events.JobCancelled, Job: id, Reason: reason})
 	w.ready(t).Cancel(now, id, reason, &w.out)
 	t.End()
 }
@@ -287,6 +295,7 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 		return
 	}
 	delete(w.runs, serial)
+	reportEnd(t, r, &e)
 	w.origin.OnTaskEnd(t, serial)
 	if r.gang == nil {
 		w.Ledger.EndTask(t.Now, r.Loan, left)
@@ -319,6 +328,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	for i := range o.Notes {
 		t.Note(o.Notes[i].Level, o.Notes[i].Job, w.Cfg.Name, "%s", o.Notes[i].Text)
 	}
+	reportHappened(t, &o)
 	w.proposeAll(t, o.Proposals)
 	for i := range o.Starts {
 		w.startTask(t, &o.Starts[i])
@@ -353,7 +363,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Losers)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Happened)+len(o.Over)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Losers)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.
@@ -401,8 +411,9 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 		}
 	}
 	w.serial++
-	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name, gang: g}
+	w.runs[w.serial] = &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name, try: s.Attempt, gang: g}
 	w.serials[s.Run] = w.serial
+	reportStart(t, s)
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {
 		body = s.Payload[1:]

@@ -1,0 +1,184 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/varint"
+)
+
+// Limits of the texts of an event, in bytes. A longer text is cut.
+const (
+	MaxReason = 256
+	MaxPeer   = 63
+)
+
+// Event is one event of a node. A field that the kind does not have is zero.
+type Event struct {
+	UnixNS int64  // by the clock of the node
+	Seq    uint64 // counts the events of a launcher, from 1
+	Count  int64
+	Peer   filch.NodeName
+	Reason string
+	Job    filch.JobID
+	Task   int32 // the first task, by its number for people
+	Tasks  int32 // how many tasks with consecutive numbers; 0 without a task
+	Try    filch.Attempt
+	Code   int32
+	Kind   Kind
+	State  filch.State
+}
+
+// Append adds e to a list of events of one turn of a node. Tasks with consecutive numbers
+// that begin, end or move in a turn become one event: a turn may start thousands of tasks
+// that take no time. Append looks at the last few events only.
+func Append(list []Event, e Event) []Event {
+	if e.Tasks > 0 {
+		for i := len(list) - 1; i >= max(0, len(list)-lookBack); i-- {
+			if list[i].joins(&e) {
+				list[i].Tasks += e.Tasks
+				return list
+			}
+		}
+	}
+	return append(list, e)
+}
+
+// lookBack is how many events of a turn [Append] compares: a begin, an end, a move, and
+// one more for a second job.
+const lookBack = 4
+
+// joins reports whether the tasks of b come right behind those of a, with all else alike.
+func (a *Event) joins(b *Event) bool {
+	return a.Kind == b.Kind && a.Job == b.Job && a.Tasks > 0 && a.Task+a.Tasks == b.Task && a.Try == b.Try &&
+		a.Code == b.Code && a.State == b.State && a.Peer == b.Peer && a.Reason == b.Reason && a.Count == b.Count
+}
+
+// Cut returns a text of at most limit bytes, without half a character.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "")
+}
+
+// AppendTo appends the encoding of e to b: the kind, a set of the fields that are not zero,
+// the time and the number, and then these fields in the order of [Field].
+func (e *Event) AppendTo(b []byte) []byte {
+	set := e.set()
+	b = append(b, uint8(e.Kind))
+	b = varint.AppendUvarints(b, uint64(set), zigzag(e.UnixNS), e.Seq)
+	if set&FieldJob != 0 {
+		b = varint.AppendUvarints(b, zigzag(int64(e.Job)))
+	}
+	if set&FieldTask != 0 {
+		b = varint.AppendUvarints(b, zigzag(int64(e.Task)), zigzag(int64(e.Tasks)))
+	}
+	if set&FieldTry != 0 {
+		b = varint.AppendUvarints(b, zigzag(int64(e.Try)))
+	}
+	if set&FieldState != 0 {
+		b = append(b, uint8(e.State))
+	}
+	if set&FieldCode != 0 {
+		b = varint.AppendUvarints(b, zigzag(int64(e.Code)))
+	}
+	if set&FieldPeer != 0 {
+		b = varint.AppendBytes(b, Cut(string(e.Peer), MaxPeer))
+	}
+	if set&FieldCount != 0 {
+		b = varint.AppendUvarints(b, zigzag(e.Count))
+	}
+	if set&FieldReason != 0 {
+		b = varint.AppendBytes(b, Cut(e.Reason, MaxReason))
+	}
+	return b
+}
+
+// set returns the fields of e that are not zero.
+func (e *Event) set() (set Field) {
+	for _, f := range [...]struct {
+		is bool
+		of Field
+	}{
+		{e.Job != 0, FieldJob},
+		{e.Tasks != 0, FieldTask},
+		{e.Try != 0, FieldTry},
+		{e.State != 0, FieldState},
+		{e.Code != 0, FieldCode},
+		{e.Peer != "", FieldPeer},
+		{e.Count != 0, FieldCount},
+		{e.Reason != "", FieldReason},
+	} {
+		if f.is {
+			set |= f.of
+		}
+	}
+	return set
+}
+
+func zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
+
+// minBytes is the length of the shortest encoding of an event.
+const minBytes = 4
+
+// Decode decodes a row of events, as [Event.AppendTo] encodes them one after the other. An
+// event of an unknown kind is kept: a newer launcher may know the kind.
+func Decode(b []byte) ([]Event, error) {
+	r := varint.Reader{B: b}
+	list := make([]Event, 0, min(len(b)/(2*minBytes), maxHint))
+	for r.Left() > 0 {
+		e := Event{Kind: Kind(r.Byte())}
+		set := Field(r.Uvarint())
+		e.UnixNS, e.Seq = r.Varint(), r.Uvarint()
+		if set&FieldJob != 0 {
+			e.Job = filch.JobID(small(&r))
+		}
+		if set&FieldTask != 0 {
+			e.Task, e.Tasks = small(&r), small(&r)
+		}
+		if set&FieldTry != 0 {
+			e.Try = filch.Attempt(small(&r))
+		}
+		if set&FieldState != 0 {
+			e.State = filch.State(r.Byte())
+		}
+		if set&FieldCode != 0 {
+			e.Code = small(&r)
+		}
+		if set&FieldPeer != 0 {
+			e.Peer = filch.NodeName(r.Bytes(MaxPeer))
+		}
+		if set&FieldCount != 0 {
+			e.Count = r.Varint()
+		}
+		if set&FieldReason != 0 {
+			e.Reason = string(r.Bytes(MaxReason))
+		}
+		if r.Bad {
+			return nil, fmt.Errorf("event %d of %d bytes makes no sense", len(list), len(b))
+		}
+		list = append(list, e)
+	}
+	if r.Bad {
+		return nil, fmt.Errorf("event %d of %d bytes makes no sense", len(list), len(b))
+	}
+	return list, nil
+}
+
+// maxHint bounds the memory that Decode takes in advance.
+const maxHint = 4096
+
+// small reads a signed number of 32 bits.
+func small(r *varint.Reader) int32 {
+	v := r.Varint()
+	if v != int64(int32(v)) {
+		r.Fail()
+	}
+	return int32(v)
+}
+
+// Time is the time of the event, by the clock of its node.
+func (e *Event) Time() time.Time { return time.Unix(0, e.UnixNS) }

@@ -1,0 +1,138 @@
+package events
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Line is an event as JSON. A key that the kind does not have is absent.
+type Line struct {
+	Version int            `json:"v"`
+	UnixNS  int64          `json:"unix_ns"`
+	Node    filch.NodeName `json:"node"`
+	Seq     uint64         `json:"seq"`
+	Event   string         `json:"event"`
+	Job     filch.JobID    `json:"job,omitempty"`
+	Task    *int32         `json:"task,omitempty"`
+	Tasks   int32          `json:"tasks,omitempty"`
+	Try     filch.Attempt  `json:"try,omitempty"`
+	State   string         `json:"state,omitempty"`
+	Code    *int32         `json:"exit_code,omitempty"`
+	Peer    filch.NodeName `json:"peer,omitempty"`
+	Count   int64          `json:"count,omitempty"`
+	Reason  string         `json:"reason,omitempty"`
+}
+
+// LineOf returns an event of a node as JSON.
+func LineOf(node filch.NodeName, e *Event) Line {
+	l := Line{
+		Version: Version, UnixNS: e.UnixNS, Node: node, Seq: e.Seq, Event: e.Kind.String(),
+		Job: e.Job, Tasks: e.Tasks, Try: e.Try, Peer: e.Peer, Count: e.Count, Reason: e.Reason,
+	}
+	if e.Tasks > 0 {
+		l.Task = &e.Task
+	}
+	if has := e.Kind.Fields(); has&FieldCode != 0 {
+		l.State, l.Code = e.State.String(), &e.Code
+	}
+	return l
+}
+
+// Of returns what the event is about, for people: a job, "7", or tasks, "7.3" and "7.3-9";
+// "-" for the others.
+func (e *Event) Of() string {
+	switch {
+	case e.Job == 0:
+		return "-"
+	case e.Tasks == 0:
+		return e.Job.String()
+	case e.Tasks == 1:
+		return e.Job.String() + "." + strconv.Itoa(int(e.Task))
+	}
+	return fmt.Sprintf("%s.%d-%d", e.Job, e.Task, e.Task+e.Tasks-1)
+}
+
+// Details returns the other fields in words, "" without any.
+func (e *Event) Details() string {
+	var parts []string
+	has := e.Kind.Fields()
+	if has&FieldState != 0 {
+		parts = append(parts, e.State.String())
+	}
+	if has&FieldCode != 0 && e.Code != 0 {
+		parts = append(parts, "code "+strconv.Itoa(int(e.Code)))
+	}
+	if e.Try > 1 {
+		parts = append(parts, "try "+strconv.Itoa(int(e.Try)))
+	}
+	if e.Peer != "" {
+		parts = append(parts, string(e.Peer))
+	}
+	if e.Count != 0 && e.Kind < numKinds {
+		unit := specs[e.Kind].count
+		if e.Count == 1 {
+			unit = strings.TrimSuffix(unit, "s")
+		}
+		if unit == "ranks or tasks" {
+			unit = ""
+		}
+		parts = append(parts, strings.TrimSpace(strconv.FormatInt(e.Count, 10)+" "+unit))
+	}
+	if e.Reason != "" {
+		parts = append(parts, e.Reason)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// keys are the keys of the fields, with their meanings.
+var keys = []struct {
+	of   Field
+	key  string
+	text string
+}{
+	{0, "v", "version of this schema"},
+	{0, "unix_ns", "time by the clock of the node, in nanoseconds since 1970"},
+	{0, "node", "the node that reports the event"},
+	{0, "seq", "number of the event: counts the events of a launcher from 1"},
+	{0, "event", "the kind, as in the table below"},
+	{FieldJob, "job", "id of a job"},
+	{FieldTask, "task", "number of the first task"},
+	{FieldTask, "tasks", "how many tasks with consecutive numbers the event is about"},
+	{FieldTry, "try", "attempt, counted from 1"},
+	{FieldState, "state", "state of the job or task after the event"},
+	{FieldCode, "exit_code", "exit code of the job or task"},
+	{FieldPeer, "peer", "another node"},
+	{FieldCount, "count", "a number; the table below has its unit"},
+	{FieldReason, "reason", "a text for people, of at most 256 bytes"},
+}
+
+// Table returns the tables of docs/events.md in Markdown: the keys, and the kinds with the
+// keys that each may have.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| key | meaning |\n|---|---|\n")
+	for _, k := range keys {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", k.key, k.text)
+	}
+	b.WriteString("\n| event | meaning | keys |\n|---|---|---|\n")
+	for k := None + 1; k < numKinds; k++ {
+		s := &specs[k]
+		var have []string
+		for _, key := range keys {
+			if key.of == 0 || key.of&s.fields == 0 {
+				continue
+			}
+			word := "`" + key.key + "`"
+			if key.of == FieldCount {
+				word += " (" + s.count + ")"
+			}
+			have = append(have, word)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.name, s.text, cmp.Or(strings.Join(have, ", "), "none"))
+	}
+	return b.String()
+}

@@ -1,0 +1,35 @@
+package origin
+
+import (
+	"github.com/filch-hpc/filch/launcher/events"
+	"github.com/filch-hpc/filch/launcher/node/local"
+)
+
+// kind returns the kind of a job of this origin.
+func (j *job) kind() string {
+	if j.req.Parent != 0 {
+		return "step"
+	}
+	return "run"
+}
+
+// event returns an event of an attempt: of the run, or of the task that is a gang.
+func (j *job) event(k events.Kind, count int64) events.Event {
+	e := events.Event{Kind: k, Job: j.id, Try: j.attempt, Count: count}
+	if j.gang != 0 {
+		e.Job, e.Task, e.Tasks = j.req.Of.Job, int32(j.req.Of.Index), 1
+	}
+	return e
+}
+
+// pastAttempt reports the end of an attempt of a job that starts again.
+func (o *Origin) pastAttempt(t *local.Turn, j *job) {
+	if j.run == nil || j.gang != 0 {
+		return
+	}
+	info := j.info(t.Now, o.Cfg.Name, nil)
+	if j.run.cause.Text == "" {
+		info.Cause = j.run.halt.reason
+	}
+	t.Past(info)
+}

@@ -1,0 +1,63 @@
+package tasks
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher/events"
+	"github.com/filch-hpc/filch/launcher/node/local"
+	"github.com/filch-hpc/filch/launcher/node/records"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/submit"
+)
+
+// reportStart reports the start of a task.
+func reportStart(t *local.Turn, s *mtc.Start) {
+	kind := events.TaskStarted
+	if s.Borrows {
+		kind = events.TaskBackfilled
+	}
+	t.Event(events.Event{Kind: kind, Job: s.Job, Task: s.Name, Tasks: 1, Try: s.Attempt})
+}
+
+// reportEnd reports the end of an attempt of a task.
+func reportEnd(t *local.Turn, r *Running, e *mtc.End) {
+	if e.Recalled {
+		t.Event(events.Event{Kind: events.TaskRecalled, Job: r.job, Task: r.Index, Tasks: 1, Try: r.try})
+	}
+	state := e.State
+	if e.Gone {
+		state = filch.Lost
+	}
+	t.Event(events.Event{Kind: events.TaskEnded, Job: r.job, Task: r.Index, Tasks: 1, Try: r.try, State: state, Code: e.Code})
+}
+
+// reportHappened reports the search of the core for work, and the ends of the jobs that
+// this node leads.
+func reportHappened(t *local.Turn, o *mtc.Out) {
+	for i := range o.Happened {
+		h := &o.Happened[i]
+		e := events.Event{Job: h.Job, Peer: h.Peer, Count: int64(h.Count)}
+		switch h.What {
+		case mtc.WhatTried:
+			e.Kind = events.StealTried
+		case mtc.WhatWon:
+			e.Kind = events.StealWon
+		case mtc.WhatGiven:
+			e.Kind = events.StealGiven
+		case mtc.WhatMoved:
+			e.Kind, e.Count, e.Task, e.Tasks = events.TaskMoved, 0, h.Task, h.Count
+		}
+		t.Event(e)
+	}
+	for i := range o.Over {
+		j := records.TaskJobInfo(o.Over[i].Job, o.Over[i].Record, 0)
+		t.Past(j)
+	}
+}
+
+// kindOf returns the kind of a job of tasks.
+func kindOf(s *submit.Job) string {
+	if len(s.Nodes) > 0 {
+		return "workflow"
+	}
+	return "bag"
+}
