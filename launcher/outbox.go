@@ -150,6 +150,12 @@ type Note struct {
 	Node  filch.NodeName
 }
 
+// PastJob is a job that has ended, or an attempt of a job that starts again.
+type PastJob struct {
+	Info  JobInfo
+	Again bool
+}
+
 // Outbox lists the actions for the caller, in the order of its fields. The caller reuses
 // the Outbox; the Node only appends.
 //
@@ -158,7 +164,7 @@ type Note struct {
 type Outbox struct {
 	Notes   []Note
 	Events  []events.Event // without time and number
-	Past    []JobInfo      // jobs that have ended, or attempts of jobs that start again
+	Past    []PastJob
 	Logs    []store.LogEntry
 	Hurry   uint64 // an output waits for the entries up to this entry
 	Mirror  []byte // lines for this node's file of the queue's mirror

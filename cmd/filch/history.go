@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,17 @@ import (
 type PastJob struct {
 	launcher.JobInfo
 	Ended int64 `json:"ended_unix_ns"`
+
+	// With --all.
+	Instance string `json:"instance,omitempty"`
+	UUID     string `json:"uuid,omitempty"`
+	Again    bool   `json:"again,omitempty"` // an attempt, after which the job started again
 }
 
 func historyCommand(g *cli.Global) *cobra.Command {
 	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "cpu", "memory", "tasks"}}
 	bad, most := false, 0
+	all, since := false, time.Duration(0)
 	c := &cobra.Command{
 		Use:     "history",
 		GroupID: "jobs",
@@ -31,15 +38,29 @@ all ranks or tasks, MEMORY the peak of the largest process. The job that ended l
 is at the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.
 On a terminal, jobs that ended badly are red.
 
+With --all, the jobs of all instances of the last months are listed, also without a
+running instance, from files in ~/.filch/.history to which the launchers append. Attempts
+after which a job started again have a line of their own. --instance chooses an instance.
+
 The columns of --columns and --sort are ` + columnText() + `.`,
-		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --json",
+		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --all --since 7d --name 'dock*'\n  filch history --json",
 		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if most < 0 {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
 			}
+			if cmd.Flags().Changed("since") && since <= 0 {
+				return ui.Misused(filch.Errorf(filch.Invalid, "--since takes a time of more than 0"))
+			}
 			if err := l.check(); err != nil {
 				return err
+			}
+			earliest := int64(0)
+			if since > 0 {
+				earliest = time.Now().Add(-since).UnixNano()
+			}
+			if all {
+				return l.printAll(g.Instance, earliest, bad, most)
 			}
 			c, err := g.Dial()
 			if err != nil {
@@ -52,7 +73,7 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 			}
 			order := l.sort
 			l.sort = "" // -n counts ends, in whatever order the jobs are listed
-			past := l.choose(pastJobs(list, bad))
+			past := l.choose(pastJobs(list, bad, earliest))
 			if most > 0 {
 				past = past[max(0, len(past)-most):]
 			}
@@ -72,13 +93,15 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 	}
 	c.Flags().IntVarP(&most, "last", "n", 0, "only the last `N`")
 	c.Flags().BoolVar(&bad, "bad", false, "only jobs that did not end well")
+	c.Flags().BoolVar(&all, "all", false, "jobs of all instances, also of those that are down")
+	cli.TimeVar(c.Flags(), &since, "since", 0, "only jobs that ended in the last `TIME`")
 	l.flags(c)
 	return c
 }
 
 // pastJobs are the ended jobs, by the time of their end.
-func pastJobs(list []launcher.JobInfo, bad bool) []launcher.JobInfo {
-	past := slices.DeleteFunc(slices.Clone(list), func(j launcher.JobInfo) bool { return j.Code == nil || bad && *j.Code == 0 })
+func pastJobs(list []launcher.JobInfo, bad bool, since int64) []launcher.JobInfo {
+	past := slices.DeleteFunc(slices.Clone(list), func(j launcher.JobInfo) bool { return j.Code == nil || bad && *j.Code == 0 || endOf(&j) < since })
 	slices.SortFunc(past, func(a, b launcher.JobInfo) int {
 		return cmp.Or(cmp.Compare(endOf(&a), endOf(&b)), cmp.Compare(a.ID, b.ID))
 	})
@@ -88,7 +111,7 @@ func pastJobs(list []launcher.JobInfo, bad bool) []launcher.JobInfo {
 func withEnds(list []launcher.JobInfo) []PastJob {
 	past := []PastJob{}
 	for _, j := range list {
-		past = append(past, PastJob{j, endOf(&j)})
+		past = append(past, PastJob{JobInfo: j, Ended: endOf(&j)})
 	}
 	return past
 }

@@ -157,6 +157,9 @@ type jobListing struct {
 	name    string
 	steps   bool
 	json    bool
+
+	lead     func(k int) string // cell of the first column for the job with index k; nil: no such column
+	leadHead string
 }
 
 func (l *jobListing) flags(c *cobra.Command) {
@@ -280,13 +283,20 @@ func (l *jobListing) print(list []launcher.JobInfo) error {
 		return err
 	}
 	t := &ui.Table{Right: map[int]bool{}}
-	for i, c := range columns {
-		t.Head, t.Right[i] = append(t.Head, c.head), c.right
+	if l.lead != nil {
+		t.Head = append(t.Head, l.leadHead)
+	}
+	for _, c := range columns {
+		t.Right[len(t.Head)] = c.right
+		t.Head = append(t.Head, c.head)
 	}
 	for k := range list {
-		row := make([]string, len(columns))
-		for i, c := range columns {
-			row[i] = c.cell(&list[k])
+		row := make([]string, 0, len(columns)+1)
+		if l.lead != nil {
+			row = append(row, l.lead(k))
+		}
+		for _, c := range columns {
+			row = append(row, c.cell(&list[k]))
 		}
 		t.Add(row...)
 		t.AlertState(list[k].State)

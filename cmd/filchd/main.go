@@ -115,6 +115,10 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			return err
 		}
 	}
+	if c.History, err = place.History(); err != nil {
+		w.Log().Warn("no history of jobs is kept", "err", err.Error())
+		c.History = ""
+	}
 	d, err := daemon.New(c)
 	if err != nil {
 		return err

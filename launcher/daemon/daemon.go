@@ -42,6 +42,7 @@ type Config struct {
 	StoreBytes  int64          // limit of the node's part of the store; 0 is 512 MB
 	OutputBytes int64          // limit of tasks' output on the node; 0 is 1 GB
 	Mirror      string         // the folder of the mirrored queue; "" for none
+	History     string         // the folder of ended jobs; "" for none
 	Ends        time.Time      // when the allocation takes the node away; zero: not known
 	Metrics     metrics.Config // Addr "": none; Read is the daemon's
 	DrainBad    int            // failures after which the node drains as bad; 0: no number
@@ -62,6 +63,7 @@ type Daemon struct {
 	files      *staging.Files  // of tasks
 	copies     *staging.Copies // of programs
 	mirror     *mirroring      // of the queue
+	past       *pastJobs
 	routes     *dataplane.Routes
 	nodes      *peers.Directory
 	members    *memberNews
@@ -116,6 +118,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.cfg.Node.Drain = loadDrain(cfg.Dir)
 	d.mirror = newMirroring(d)
+	d.past = newPast(d)
 	d.loop = newLoop(d)
 	d.routes = dataplane.New(d.in, cfg.Node.Instance, cfg.Dir.Out())
 	d.nodes = peers.NewDirectory(cfg.Node.Name)
@@ -206,6 +209,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.exports.begin(d.cfg.Metrics)
 	d.keepers.Begin()
 	d.mirror.begin()
+	d.past.begin()
 	d.in.Go(d.loop.run)
 	d.in.Go(d.trimLoop)
 	d.in.Go(d.watchFolder)

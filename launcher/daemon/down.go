@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/query"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -51,6 +52,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 // deadline.
 func (d *Daemon) shutDown(grace time.Duration, handOff bool) {
 	d.in.Watch.Log().Info("going down", "grace", grace.String())
+	d.in.Watch.Event(events.Event{Kind: events.LauncherDown})
 	handOff = handOff && len(d.nodes.Others()) > 0
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.continuesElsewhere(j)) }
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {

@@ -96,6 +96,7 @@ func (l *loop) finish() {
 	l.d.runners.Release()
 	l.node.FlushMirror(&l.out)
 	l.d.mirror.end(l.out.Mirror)
+	l.d.past.end()
 	if err := l.d.records.close(); err != nil {
 		l.d.in.Fault("cannot keep the records", err)
 	}
@@ -203,6 +204,7 @@ func (l *loop) once() {
 		d.in.Watch.Note(o.Notes[i])
 	}
 	d.in.Watch.Events(o.Events)
+	d.past.add(o.Past)
 	d.store.keep(o.Logs, o.Hurry)
 	d.mirror.add(o.Mirror)
 	for i := range o.Records {

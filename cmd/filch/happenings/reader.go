@@ -50,7 +50,7 @@ type source struct {
 	place string
 	asked int64
 	open  bool
-	more  bool
+	more  bool // events are known to be there
 	life  uint64
 	list  []events.Event // not handed out yet
 	again time.Time      // the next question after a failure
@@ -189,7 +189,7 @@ func (r *Reader) step() (over bool, err error) {
 	}
 	idle := true
 	for _, s := range r.order {
-		if len(s.list) > 0 || s.up && (s.more || s.open && !r.merged) {
+		if len(s.list) > 0 || s.up && s.more {
 			idle = false
 		}
 	}

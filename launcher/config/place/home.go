@@ -20,6 +20,24 @@ type Home string
 
 // HomeOf returns the home of an instance. $FILCH_HOME stands for ~/.filch.
 func HomeOf(instance string) (Home, error) {
+	root, err := homes()
+	if err != nil {
+		return "", err
+	}
+	return Home(filepath.Join(root, instance)), nil
+}
+
+// History returns the folder with the ended jobs of all instances: see package history.
+func History() (string, error) {
+	root, err := homes()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, ".history"), nil // no instance has a name with a point in front
+}
+
+// homes returns the folder of all homes.
+func homes() (string, error) {
 	root := os.Getenv("FILCH_HOME")
 	if root == "" {
 		user, err := os.UserHomeDir()
@@ -29,7 +47,7 @@ func HomeOf(instance string) (Home, error) {
 		}
 		root = filepath.Join(user, ".filch")
 	}
-	return Home(filepath.Join(root, instance)), nil
+	return root, nil
 }
 
 // Secret is the path of the file with the instance's secret.

@@ -77,17 +77,18 @@ func (t *Turn) Note(level int8, job filch.JobID, node filch.NodeName, format str
 // node may report each task.
 func (t *Turn) Event(e events.Event) { t.Out.Events = events.Append(t.Out.Events, e) }
 
-// Past reports the end of a job of this node, or of an attempt of a job that starts again.
-func (t *Turn) Past(j launcher.JobInfo) {
+// Past reports the end of a job of this node; with again, the end of an attempt of a job
+// that starts again.
+func (t *Turn) Past(j launcher.JobInfo, again bool) {
 	e := events.Event{Kind: events.JobEnded, Job: j.ID, Try: j.Attempt, Reason: j.Cause}
-	e.State, _ = filch.StateOf(j.State)
-	if j.Code == nil {
-		e = events.Event{Kind: events.JobAgain, Job: j.ID, Try: j.Attempt, Reason: j.Cause}
+	if again {
+		e.Kind = events.JobAgain
 	} else {
+		e.State, _ = filch.StateOf(j.State)
 		e.Code = *j.Code
 	}
 	t.Event(e)
-	t.Out.Past = append(t.Out.Past, j)
+	t.Out.Past = append(t.Out.Past, launcher.PastJob{Info: j, Again: again})
 }
 
 // The levels of notes, as in slog.

@@ -1,6 +1,8 @@
 package origin
 
 import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 )
@@ -27,9 +29,10 @@ func (o *Origin) pastAttempt(t *local.Turn, j *job) {
 	if j.run == nil || j.gang != 0 {
 		return
 	}
-	info := j.info(t.Now, o.Cfg.Name, nil)
-	if j.run.cause.Text == "" {
-		info.Cause = j.run.halt.reason
+	r := j.run
+	e := launcher.EndRecord{State: r.cause.Kind.State(), Code: r.cause.code, Cause: r.cause.Cause, Usage: r.tally.usage}
+	if r.cause.Kind == launcher.CauseNone { // no rank began
+		e.State, e.Code, e.Cause.Text = filch.Lost, filch.ExitOurs, r.halt.reason
 	}
-	t.Past(info)
+	t.Past(j.info(t.Now, o.Cfg.Name, &e), true)
 }

@@ -100,7 +100,7 @@ func (o *Origin) dismiss(t *local.Turn, j *job, e launcher.EndRecord, last launc
 	o.records.MarkEnd(t, o.entry(j, info))
 	o.walltime.learnRun(t, j, &info, &e)
 	o.endings.remember(t, j, info, e)
-	t.Past(info)
+	t.Past(info, false)
 	t.Record(j.participantRecords()...)
 	delete(o.jobs, j.id)
 	o.spares.giveAll(t, j)

@@ -49,8 +49,7 @@ func reportHappened(t *local.Turn, o *mtc.Out) {
 		t.Event(e)
 	}
 	for i := range o.Over {
-		j := records.TaskJobInfo(o.Over[i].Job, o.Over[i].Record, 0)
-		t.Past(j)
+		t.Past(records.TaskJobInfo(o.Over[i].Job, o.Over[i].Record, 0), false)
 	}
 }
 

@@ -1,0 +1,63 @@
+// Package history keeps the ended jobs of all instances of a user in files that outlive the
+// instances.
+//
+// Each launcher appends to a file of its own in one folder, which may be on a file system
+// that many machines share: no file has two writers, and nothing is locked. A line is a
+// JSON object, an [Entry]. A reader joins all files. A launcher that cannot write, since
+// the disk is full or the file system does not answer, counts the entries that it drops,
+// and never waits.
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/filch-hpc/filch/launcher"
+)
+
+// Version is the version of the lines.
+const Version = 1
+
+// Limits of the files.
+const (
+	MaxLine  = 64 << 10  // bytes of a line; a longer list of nodes or ends is left out
+	MaxFile  = 16 << 20  // bytes of a file; then the launcher begins another file
+	MaxAll   = 256 << 20 // bytes of all files; the oldest are removed
+	MaxFiles = 4096      // likewise
+)
+
+// Entry is the end of a job, or of an attempt of a job that started again.
+type Entry struct {
+	Version  int              `json:"v"`
+	Instance string           `json:"instance"` // its two words
+	UUID     string           `json:"uuid"`     // of the instance
+	Ended    int64            `json:"ended_unix_ns"`
+	Again    bool             `json:"again,omitempty"` // the job started again after this attempt
+	Job      launcher.JobInfo `json:"job"`
+}
+
+// AppendTo appends the line of e.
+func (e *Entry) AppendTo(b []byte) ([]byte, error) {
+	line, err := json.Marshal(e)
+	if err == nil && len(line) > MaxLine {
+		short := *e
+		short.Job.Nodes, short.Job.Earlier, short.Job.Spares, short.Job.Bad = nil, nil, nil, nil
+		line, err = json.Marshal(&short)
+	}
+	if err == nil && len(line) > MaxLine {
+		err = fmt.Errorf("an entry of %d bytes is too long", len(line))
+	}
+	if err != nil {
+		return b, err
+	}
+	return append(append(b, line...), '\n'), nil
+}
+
+// decode decodes a line, without its end.
+func decode(line []byte) (e Entry, ok bool) {
+	if len(line) > MaxLine || json.Unmarshal(line, &e) != nil {
+		return Entry{}, false
+	}
+	return e, e.Version >= 1 && e.UUID != "" && e.Job.ID > 0 && !bytes.ContainsRune(line, '\n')
+}

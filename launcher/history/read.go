@@ -1,0 +1,115 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Damage counts the parts of a history that cannot be read.
+type Damage struct {
+	Files int
+	Lines int // torn or damaged
+}
+
+// key names an attempt of a job.
+type key struct {
+	uuid    string
+	job     filch.JobID
+	attempt filch.Attempt
+}
+
+// Read reads the files of a folder: the entries that ended at or after since, in Unix
+// nanoseconds, and that take takes, by their ends. Of each attempt there is one entry: the
+// last, since a node that took a job over may have recorded the end a second time. A folder
+// that does not exist is empty.
+func Read(dir string, since int64, take func(*Entry) bool) ([]Entry, Damage, error) {
+	list, err := files(dir)
+	if err != nil {
+		return nil, Damage{}, err
+	}
+	var damage Damage
+	found := map[key]Entry{}
+	for _, f := range list {
+		if f.at.UnixNano() < since {
+			continue // nothing was written since
+		}
+		err := readFile(f.path, func(line []byte) {
+			e, ok := decode(line)
+			switch k := (key{e.UUID, e.Job.ID, e.Job.Attempt}); {
+			case !ok:
+				damage.Lines++
+			case e.Ended < since || !take(&e):
+			case found[k].later(&e):
+			default:
+				found[k] = e
+			}
+		})
+		if err != nil {
+			damage.Files++
+		}
+	}
+	all := make([]Entry, 0, len(found))
+	for _, e := range found { // in any order: sorted below
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Job.ID, b.Job.ID), cmp.Compare(a.Job.Attempt, b.Job.Attempt))
+	})
+	return all, damage, nil
+}
+
+// later reports whether a says more about the attempt than b: an end counts more than
+// another attempt, and a later line more than an earlier line.
+func (a Entry) later(b *Entry) bool {
+	switch {
+	case a.UUID == "":
+		return false
+	case a.Again != b.Again:
+		return !a.Again
+	}
+	return a.Ended > b.Ended
+}
+
+func readFile(path string, take func(line []byte)) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return readLines(f, take)
+}
+
+// readLines hands out the lines that are not empty; a line that is too long is cut, and
+// makes no sense. Empty lines separate a torn line from the lines written next.
+func readLines(from io.Reader, take func(line []byte)) error {
+	in := bufio.NewReaderSize(from, 32<<10)
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line) <= MaxLine {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if line = bytes.TrimSuffix(line, []byte("\n")); len(line) > 0 {
+			take(line)
+		}
+		line = line[:0]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
