@@ -79,6 +79,7 @@ launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/co
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/events launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/events: . varint
 launcher/events/ring: . launcher/events
+launcher/history: . launcher
 launcher/mirror: . launcher/config/place mtc/queue
 launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node/ranks launcher/node/records launcher/node/tasks slots
 launcher/node/request: . launcher launcher/node/local stealer
@@ -150,6 +151,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/stats":      {"cli", "ui"},
 	"cmd/filch/tasklist":   {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":      {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/trace":      {"cli", "happenings", "taskrecords", "ui"},
 	"cmd/filch/bringup":    {"alloc", "cli", "filchd", "ui"},
 }
 

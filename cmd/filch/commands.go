@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/stats"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
+	"github.com/filch-hpc/filch/cmd/filch/trace"
 )
 
 // A command is built once the command line names the command.
@@ -45,6 +46,7 @@ func commands() []command {
 		{name: "close", build: tasks.CloseCommand},
 		{name: "history", build: historyCommand},
 		{name: "events", build: happenings.Command},
+		{name: "trace", build: trace.Command},
 
 		{name: "up", build: bringup.UpCommand},
 		{name: "down", build: bringup.DownCommand},

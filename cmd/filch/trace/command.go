@@ -1,0 +1,293 @@
+package trace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/happenings"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/events"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// Command is filch trace.
+func Command(g *cli.Global) *cobra.Command {
+	path := ""
+	c := &cobra.Command{
+		Use:     "trace JOB -o FILE",
+		GroupID: "jobs",
+		Short:   "write where the time of a job went, for Perfetto or Chrome",
+		Long: `Writes the life of a job as a picture: a row for each node and slot, a bar for each task
+or each node of a run, with the stages of files; an arrow for each steal; how many tasks
+ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
+also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
+
+The bars come from the records of ended tasks: of each task, its last attempt. The steals
+come from the nodes, which keep their last events only. The clocks of the nodes are
+measured, and a clock that differs is corrected.`,
+		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".pftrace") {
+				return ui.Misused(filch.Errorf(filch.Invalid, "-o FILE must end in .json or .pftrace"))
+			}
+			conn, ids, err := g.Jobs(args)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			return write(conn, ids[0], path)
+		},
+	}
+	c.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`, which ends in .json or .pftrace")
+	return c
+}
+
+// write writes the trace of a job. A file that could not be written whole is removed.
+func write(c *client.Client, id filch.JobID, path string) error {
+	var info launcher.JobInfo
+	if err := cli.Ask(c, cli.QueryWait, &info, wire.VerbInfo, id.String()); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
+	if err != nil {
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", ui.Clean(path), ui.Cause(err))
+	}
+	w := &writer{conn: c, info: &info, clocks: measure(c)}
+	buffer := bufio.NewWriterSize(f, 1<<18)
+	w.paint = painter{out: sinkOf(path, buffer, info.Submit), job: id, step: int64(max(info.Elapsed, 0) * 1e9 / maxCounts)}
+	err = errors.Join(w.write(), w.paint.out.end(), f.Close())
+	if err != nil {
+		_ = os.Remove(path)
+		var told *filch.Error
+		if errors.As(err, &told) {
+			return told
+		}
+		return filch.Errorf(filch.Unavailable, "cannot write the trace %s: %s", ui.Clean(path), err.Error())
+	}
+	w.say()
+	return nil
+}
+
+// maxCounts is about how many counts a node has.
+const maxCounts = 2000
+
+func sinkOf(path string, out *bufio.Writer, start int64) sink {
+	if strings.HasSuffix(path, ".json") {
+		return newChrome(out)
+	}
+	return newPerfetto(out, start)
+}
+
+// writer collects the parts of a trace.
+type writer struct {
+	conn   *client.Client
+	info   *launcher.JobInfo
+	clocks clocks
+	paint  painter
+
+	tasks, without int64  // ended tasks; tasks without a span
+	steals         int64  // drawn
+	lost           uint64 // events that nodes have dropped
+	silent         bool   // events could not be read
+}
+
+func (w *writer) write() error {
+	if cli.IsTasks(w.info) {
+		if err := w.writeTasks(); err != nil {
+			return err
+		}
+		w.writeSteals()
+		return nil
+	}
+	w.writeRun()
+	return nil
+}
+
+// writeRun draws a run: the wait on the origin, and the ranks on each node.
+func (w *writer) writeRun() {
+	i := w.info
+	begin := i.Submit + int64(i.Waited*1e9)
+	w.paint.stage(i.Origin, i.Submit, begin, "waits for slots", nil)
+	args := []arg{{key: "name", text: i.Name}, {key: "state", text: i.State}, {key: "ranks of the job", num: int64(i.Ranks)}}
+	for _, n := range i.Nodes {
+		w.paint.stage(n, begin, begin+int64(i.Elapsed*1e9), "job "+i.ID.String(), args)
+	}
+}
+
+// writeTasks draws the tasks with a recorded end.
+func (w *writer) writeTasks() error {
+	job, err := taskrecords.Open(w.conn, w.info.ID)
+	if err != nil {
+		return err
+	}
+	s := newSorter()
+	defer s.close()
+	blocks := (job.Rec.Total + record.BlockSize - 1) / record.BlockSize
+	for first := int32(0); first < blocks; first += taskrecords.AtOnce {
+		var numbers []int32
+		for n := first; n < min(first+taskrecords.AtOnce, blocks); n++ {
+			numbers = append(numbers, n)
+		}
+		if err := job.Load(numbers); err != nil {
+			return err
+		}
+		for _, n := range numbers {
+			if err := w.addBlock(s, job, n); err != nil {
+				return err
+			}
+			delete(job.Blocks, n)
+		}
+	}
+	w.without = int64(job.Rec.Total) - w.tasks
+	defer w.paint.close()
+	return s.each(w.paint.span)
+}
+
+func (w *writer) addBlock(s *sorter, job *taskrecords.Job, n int32) error {
+	b := job.Blocks[n]
+	for i := range b.Tasks {
+		t := &b.Tasks[i]
+		if t.Began == 0 || !t.State.Final() || t.By.Node == "" {
+			continue
+		}
+		begin := w.clocks.correct(t.By.Node, t.Began*1e3)
+		p := Span{
+			Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: job.Spec.Name(n*record.BlockSize + int32(b.Offs[i])),
+			Try: int32(t.Attempt), Code: t.Code, State: t.State, Node: w.paint.row(t.By.Node),
+		}
+		if t.Stages != nil {
+			p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
+		}
+		w.tasks++
+		if err := s.add(&p); err != nil {
+			return filch.Errorf(filch.Unavailable, "%s", err.Error())
+		}
+	}
+	return nil
+}
+
+// writeSteals draws the steals that the nodes remember.
+func (w *writer) writeSteals() {
+	another, err := w.conn.Another()
+	if err != nil {
+		w.silent = true
+		return
+	}
+	r := &happenings.Reader{
+		Job:  w.info.ID.String(),
+		Idle: func() error { return nil },
+		Lost: func(_ filch.NodeName, n uint64) { w.lost += n },
+		Event: func(node filch.NodeName, e *events.Event) error {
+			if e.Kind == events.StealWon {
+				w.steals++
+				w.paint.steal(node, e.Peer, w.clocks.correct(node, e.UnixNS), e.Count)
+			}
+			return nil
+		},
+	}
+	w.silent = r.Run(another) != nil
+	another.Close()
+}
+
+// say says what the trace has, and what it lacks.
+func (w *writer) say() {
+	if cli.IsTasks(w.info) {
+		text := fmt.Sprintf("%s on %s, %s", filch.Plural(w.tasks, "task"), filch.Plural(len(w.paint.nodes), "node"), filch.Plural(w.steals, "steal"))
+		if w.without > 0 {
+			text += fmt.Sprintf("; %s without a recorded start and end", filch.Plural(w.without, "task"))
+		}
+		ui.Say(text)
+	}
+	if w.silent {
+		ui.Warn("the steals are missing: the nodes' events could not be read")
+	}
+	if w.paint.overlap > 0 {
+		ui.Warn(fmt.Sprintf("%d bars lie on others: a node shows %d tasks at a time", w.paint.overlap, maxLanes))
+	}
+	ui.Say(w.clocks.String())
+}
+
+// clocks are the clocks of the nodes, beside the clock of this machine.
+type clocks map[filch.NodeName]clock
+
+// clock is a node's clock: how far the node's clock is ahead, and how wrong that may be.
+type clock struct{ ahead, wrong time.Duration }
+
+// Limits of the measuring.
+const (
+	clockRounds = 3
+	clockAll    = 5 * time.Second // for all nodes
+)
+
+// measure measures the clocks of all live nodes: by the time of an answer there, and those
+// of the question and the answer here. The shortest of some questions counts.
+func measure(c *client.Client) clocks {
+	cs := clocks{}
+	var nodes []wire.NodeInfo
+	if cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes, wire.OnlyHere) != nil {
+		return cs
+	}
+	end := time.Now().Add(clockAll)
+	for range clockRounds {
+		for i := range nodes {
+			n := &nodes[i]
+			if time.Now().After(end) || n.State == filch.Dead.String() || n.State == filch.Left.String() {
+				continue
+			}
+			asked := time.Now()
+			b, err := c.Query(cli.QueryWait, wire.VerbEvents, string(n.Node), "now", "1")
+			half := time.Since(asked) / 2
+			var chunk wire.EventChunk
+			if err != nil || wire.Unmarshal(b, &chunk) != nil {
+				continue
+			}
+			k := clock{ahead: time.Duration(chunk.Now - asked.UnixNano() - int64(half)), wrong: half}
+			if old, known := cs[n.Node]; !known || k.wrong < old.wrong {
+				cs[n.Node] = k
+			}
+		}
+	}
+	return cs
+}
+
+// correct returns a time of a node by this machine's clock. A difference that the measuring
+// may have made is no difference.
+func (cs clocks) correct(node filch.NodeName, ns int64) int64 {
+	k := cs[node]
+	if k.ahead.Abs() <= k.wrong {
+		return ns
+	}
+	return ns - int64(k.ahead)
+}
+
+// String says how the clocks differ.
+func (cs clocks) String() string {
+	var most, wrong time.Duration
+	for _, k := range cs { // in any order: the largest counts
+		wrong = max(wrong, k.wrong)
+		if k.ahead.Abs() > k.wrong {
+			most = max(most, k.ahead.Abs())
+		}
+	}
+	if len(cs) == 0 {
+		return "the clocks of the nodes are not known: no node answered"
+	}
+	text := fmt.Sprintf("the clocks of %s were measured to %s", filch.Plural(len(cs), "node"), filch.ShortTime(max(wrong, time.Microsecond)))
+	if most == 0 {
+		return text + ", and do not differ"
+	}
+	return text + "; the largest difference, " + filch.ShortTime(most) + ", is corrected"
+}

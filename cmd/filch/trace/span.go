@@ -1,0 +1,188 @@
+// Package trace writes the life of a job as a file for Perfetto or for chrome://tracing:
+// filch trace.
+//
+// The spans of tasks come from the records of ended tasks, which have all tasks of a job
+// however many there are. The records are in the order of the tasks, and spans are needed
+// in the order of time: a sorter keeps a bounded part in memory and the rest in a file. So
+// a trace takes constant memory.
+package trace
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/filch-hpc/filch"
+)
+
+// Span is an attempt of a task on a node. The times are by the reference clock, in Unix
+// nanoseconds.
+type Span struct {
+	Begin, End int64
+	Queued     int64 // ns on the queue of the node before Begin
+	In, Out    int64 // ns of the stages of the files, at the begin and at the end
+	Task       int32 // by its number for people
+	Try        int32
+	Code       int32
+	Node       int32 // index
+	State      filch.State
+}
+
+const spanBytes = 5*8 + 4*4 + 1
+
+func (s *Span) appendTo(b []byte) []byte {
+	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	for _, v := range [...]int32{s.Task, s.Try, s.Code, s.Node} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return append(b, uint8(s.State))
+}
+
+func (s *Span) read(b []byte) {
+	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out} {
+		*p = int64(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	for i, p := range [...]*int32{&s.Task, &s.Try, &s.Code, &s.Node} {
+		*p = int32(binary.LittleEndian.Uint32(b[40+4*i:]))
+	}
+	s.State = filch.State(b[56])
+}
+
+// order is the order of spans in a trace.
+func order(a, b *Span) int {
+	return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Task, b.Task))
+}
+
+// Limits of a sorter.
+const (
+	sortMemory = 1 << 16 // spans in memory: 5 MiB
+	sortParts  = 4096    // parts of the file: 268 million spans
+	partBuffer = 8 << 10 // bytes to read a part
+)
+
+// sorter sorts spans in constant memory.
+type sorter struct {
+	memory int
+	list   []Span
+	file   *os.File // without a name; nil: all spans are in memory
+	parts  []*part
+	size   int64
+}
+
+// part is a sorted part of the file.
+type part struct {
+	in   *bufio.Reader
+	head Span
+	left int64 // spans behind the head
+}
+
+func newSorter() *sorter { return &sorter{memory: sortMemory} }
+
+func (s *sorter) add(p *Span) error {
+	if len(s.list) == s.memory {
+		if err := s.spill(); err != nil {
+			return fmt.Errorf("cannot sort the spans in %s: %w", os.TempDir(), err)
+		}
+	}
+	s.list = append(s.list, *p)
+	return nil
+}
+
+// spill writes the spans in memory to the file.
+func (s *sorter) spill() (err error) {
+	if s.file == nil {
+		if s.file, err = os.CreateTemp("", "filch-trace-"); err != nil {
+			return err
+		}
+		if err := os.Remove(s.file.Name()); err != nil {
+			return err
+		}
+	}
+	if len(s.parts) == sortParts {
+		return fmt.Errorf("more than %d parts", sortParts)
+	}
+	s.sort()
+	from := s.size
+	w := bufio.NewWriterSize(io.NewOffsetWriter(s.file, from), 1<<18)
+	for i := range s.list {
+		_, _ = w.Write(s.list[i].appendTo(w.AvailableBuffer())) // the writer remembers the error until Flush
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	n := int64(len(s.list))
+	s.size += n * spanBytes
+	s.parts = append(s.parts, &part{in: bufio.NewReaderSize(io.NewSectionReader(s.file, from, n*spanBytes), partBuffer), left: n})
+	s.list = s.list[:0]
+	return nil
+}
+
+func (s *sorter) sort() { slices.SortFunc(s.list, func(a, b Span) int { return order(&a, &b) }) }
+
+// advance reads the next span of a part; false at the end.
+func (p *part) advance() (bool, error) {
+	if p.left == 0 {
+		return false, nil
+	}
+	p.left--
+	var b [spanBytes]byte
+	if _, err := io.ReadFull(p.in, b[:]); err != nil {
+		return false, err
+	}
+	p.head.read(b[:])
+	return true, nil
+}
+
+// each hands out all spans in order.
+func (s *sorter) each(take func(*Span) error) error {
+	s.sort()
+	heads := s.parts[:0:0]
+	for _, p := range s.parts {
+		if more, err := p.advance(); err != nil {
+			return err
+		} else if more {
+			heads = append(heads, p)
+		}
+	}
+	list := s.list
+	for len(heads) > 0 || len(list) > 0 {
+		first := -1
+		for i, p := range heads {
+			if first < 0 || order(&p.head, &heads[first].head) < 0 {
+				first = i
+			}
+		}
+		if first < 0 || len(list) > 0 && order(&list[0], &heads[first].head) < 0 {
+			if err := take(&list[0]); err != nil {
+				return err
+			}
+			list = list[1:]
+			continue
+		}
+		p := heads[first]
+		if err := take(&p.head); err != nil {
+			return err
+		}
+		more, err := p.advance()
+		if err != nil {
+			return err
+		}
+		if !more {
+			heads = slices.Delete(heads, first, first+1)
+		}
+	}
+	return nil
+}
+
+func (s *sorter) close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
