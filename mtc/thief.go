@@ -300,7 +300,7 @@ func (t *thief) tookTask(j *job, task *message.TaskItem) {
 
 // Send sends a message of the search.
 func (n node) Send(to filch.NodeName, m message.Message) {
-	if m.Kind() == message.KindSteal {
+	if _, steal := m.(*message.Steal); steal {
 		n.happened(Happening{What: WhatTried, Peer: to})
 	}
 	n.send(to, m)

@@ -49,15 +49,12 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 			if most < 0 {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
 			}
-			if cmd.Flags().Changed("since") && since <= 0 {
-				return ui.Misused(filch.Errorf(filch.Invalid, "--since takes a time of more than 0"))
+			earliest, err := earliestEnd(cmd, since)
+			if err == nil {
+				err = l.check()
 			}
-			if err := l.check(); err != nil {
+			if err != nil {
 				return err
-			}
-			earliest := int64(0)
-			if since > 0 {
-				earliest = time.Now().Add(-since).UnixNano()
 			}
 			if all {
 				return l.printAll(g.Instance, earliest, bad, most)
@@ -97,6 +94,17 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 	cli.TimeVar(c.Flags(), &since, "since", 0, "only jobs that ended in the last `TIME`")
 	l.flags(c)
 	return c
+}
+
+// earliestEnd is the time that --since means, in Unix nanoseconds; 0 without the option.
+func earliestEnd(cmd *cobra.Command, since time.Duration) (int64, error) {
+	switch {
+	case !cmd.Flags().Changed("since"):
+		return 0, nil
+	case since <= 0:
+		return 0, ui.Misused(filch.Errorf(filch.Invalid, "--since takes a time of more than 0"))
+	}
+	return time.Now().Add(-since).UnixNano(), nil
 }
 
 // pastJobs are the ended jobs, by the time of their end.

@@ -65,52 +65,52 @@ func Cut(s string, limit int) string {
 }
 
 // AppendTo appends the encoding of e to b: the kind, a set of the fields that are not zero,
-// the time and the number, and then these fields in the order of [Field].
+// the time and the number, and then these fields in the order of [field].
 func (e *Event) AppendTo(b []byte) []byte {
 	set := e.set()
 	b = append(b, uint8(e.Kind))
 	b = varint.AppendUvarints(b, uint64(set), zigzag(e.UnixNS), e.Seq)
-	if set&FieldJob != 0 {
+	if set&fieldJob != 0 {
 		b = varint.AppendUvarints(b, zigzag(int64(e.Job)))
 	}
-	if set&FieldTask != 0 {
+	if set&fieldTask != 0 {
 		b = varint.AppendUvarints(b, zigzag(int64(e.Task)), zigzag(int64(e.Tasks)))
 	}
-	if set&FieldTry != 0 {
+	if set&fieldTry != 0 {
 		b = varint.AppendUvarints(b, zigzag(int64(e.Try)))
 	}
-	if set&FieldState != 0 {
+	if set&fieldState != 0 {
 		b = append(b, uint8(e.State))
 	}
-	if set&FieldCode != 0 {
+	if set&fieldCode != 0 {
 		b = varint.AppendUvarints(b, zigzag(int64(e.Code)))
 	}
-	if set&FieldPeer != 0 {
+	if set&fieldPeer != 0 {
 		b = varint.AppendBytes(b, Cut(string(e.Peer), MaxPeer))
 	}
-	if set&FieldCount != 0 {
+	if set&fieldCount != 0 {
 		b = varint.AppendUvarints(b, zigzag(e.Count))
 	}
-	if set&FieldReason != 0 {
+	if set&fieldReason != 0 {
 		b = varint.AppendBytes(b, Cut(e.Reason, MaxReason))
 	}
 	return b
 }
 
 // set returns the fields of e that are not zero.
-func (e *Event) set() (set Field) {
+func (e *Event) set() (set field) {
 	for _, f := range [...]struct {
 		is bool
-		of Field
+		of field
 	}{
-		{e.Job != 0, FieldJob},
-		{e.Tasks != 0, FieldTask},
-		{e.Try != 0, FieldTry},
-		{e.State != 0, FieldState},
-		{e.Code != 0, FieldCode},
-		{e.Peer != "", FieldPeer},
-		{e.Count != 0, FieldCount},
-		{e.Reason != "", FieldReason},
+		{e.Job != 0, fieldJob},
+		{e.Tasks != 0, fieldTask},
+		{e.Try != 0, fieldTry},
+		{e.State != 0, fieldState},
+		{e.Code != 0, fieldCode},
+		{e.Peer != "", fieldPeer},
+		{e.Count != 0, fieldCount},
+		{e.Reason != "", fieldReason},
 	} {
 		if f.is {
 			set |= f.of
@@ -131,30 +131,30 @@ func Decode(b []byte) ([]Event, error) {
 	list := make([]Event, 0, min(len(b)/(2*minBytes), maxHint))
 	for r.Left() > 0 {
 		e := Event{Kind: Kind(r.Byte())}
-		set := Field(r.Uvarint())
+		set := field(r.Uvarint())
 		e.UnixNS, e.Seq = r.Varint(), r.Uvarint()
-		if set&FieldJob != 0 {
+		if set&fieldJob != 0 {
 			e.Job = filch.JobID(small(&r))
 		}
-		if set&FieldTask != 0 {
+		if set&fieldTask != 0 {
 			e.Task, e.Tasks = small(&r), small(&r)
 		}
-		if set&FieldTry != 0 {
+		if set&fieldTry != 0 {
 			e.Try = filch.Attempt(small(&r))
 		}
-		if set&FieldState != 0 {
+		if set&fieldState != 0 {
 			e.State = filch.State(r.Byte())
 		}
-		if set&FieldCode != 0 {
+		if set&fieldCode != 0 {
 			e.Code = small(&r)
 		}
-		if set&FieldPeer != 0 {
+		if set&fieldPeer != 0 {
 			e.Peer = filch.NodeName(r.Bytes(MaxPeer))
 		}
-		if set&FieldCount != 0 {
+		if set&fieldCount != 0 {
 			e.Count = r.Varint()
 		}
-		if set&FieldReason != 0 {
+		if set&fieldReason != 0 {
 			e.Reason = string(r.Bytes(MaxReason))
 		}
 		if r.Bad {

@@ -1,4 +1,4 @@
-package events_test
+package events
 
 import (
 	"bytes"
@@ -10,38 +10,36 @@ import (
 	"testing"
 
 	"github.com/filch-hpc/filch"
-	"github.com/filch-hpc/filch/launcher/events"
 )
 
 // samples are events with all fields, and with none.
-func samples() (list []events.Event) {
-	for _, name := range events.Names() {
-		k, _ := events.KindOf(name)
-		has := k.Fields()
-		e := events.Event{UnixNS: -5, Seq: 1 << 40, Kind: k}
+func samples() (list []Event) {
+	for k := None + 1; k < numKinds; k++ {
+		has := k.has()
+		e := Event{UnixNS: -5, Seq: 1 << 40, Kind: k}
 		list = append(list, e)
-		if has&events.FieldJob != 0 {
+		if has&fieldJob != 0 {
 			e.Job = 7
 		}
-		if has&events.FieldTask != 0 {
+		if has&fieldTask != 0 {
 			e.Task, e.Tasks = 3, 2
 		}
-		if has&events.FieldTry != 0 {
+		if has&fieldTry != 0 {
 			e.Try = 2
 		}
-		if has&events.FieldState != 0 {
+		if has&fieldState != 0 {
 			e.State = filch.Failed
 		}
-		if has&events.FieldCode != 0 {
+		if has&fieldCode != 0 {
 			e.Code = -9
 		}
-		if has&events.FieldPeer != 0 {
+		if has&fieldPeer != 0 {
 			e.Peer = "n2"
 		}
-		if has&events.FieldCount != 0 {
+		if has&fieldCount != 0 {
 			e.Count = 1 << 33
 		}
-		if has&events.FieldReason != 0 {
+		if has&fieldReason != 0 {
 			e.Reason = "a \"reason\"\n"
 		}
 		list = append(list, e)
@@ -49,7 +47,7 @@ func samples() (list []events.Event) {
 	return list
 }
 
-func encode(list []events.Event) (b []byte) {
+func encode(list []Event) (b []byte) {
 	for i := range list {
 		b = list[i].AppendTo(b)
 	}
@@ -58,7 +56,7 @@ func encode(list []events.Event) (b []byte) {
 
 func TestEventsSurviveTheirEncoding(t *testing.T) {
 	want := samples()
-	got, err := events.Decode(encode(want))
+	got, err := Decode(encode(want))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -68,21 +66,21 @@ func TestEventsSurviveTheirEncoding(t *testing.T) {
 func TestHalfAnEventIsRefused(t *testing.T) {
 	b := encode(samples()[len(samples())-1:])
 	for n := 1; n < len(b); n++ {
-		if list, err := events.Decode(b[:n]); err == nil {
+		if list, err := Decode(b[:n]); err == nil {
 			t.Errorf("%d of %d bytes are %+v", n, len(b), list)
 		}
 	}
 }
 
 func TestTasksOfATurnAreOneEvent(t *testing.T) {
-	var list []events.Event
+	var list []Event
 	for i := range int32(1000) {
-		list = events.Append(list, events.Event{Kind: events.TaskStarted, Job: 1, Task: i, Tasks: 1, Try: 1})
+		list = Append(list, Event{Kind: TaskStarted, Job: 1, Task: i, Tasks: 1, Try: 1})
 		state := filch.OK
 		if i == 500 {
 			state = filch.Failed
 		}
-		list = events.Append(list, events.Event{Kind: events.TaskEnded, Job: 1, Task: i, Tasks: 1, Try: 1, State: state})
+		list = Append(list, Event{Kind: TaskEnded, Job: 1, Task: i, Tasks: 1, Try: 1, State: state})
 	}
 	var got []string
 	for i := range list {
@@ -96,10 +94,10 @@ func TestTasksOfATurnAreOneEvent(t *testing.T) {
 
 // An event without tasks joins no other, and a job's events do not join another's.
 func TestOtherEventsStayApart(t *testing.T) {
-	var list []events.Event
+	var list []Event
 	for range 3 {
-		list = events.Append(list, events.Event{Kind: events.StealTried, Peer: "n2"})
-		list = events.Append(list, events.Event{Kind: events.TaskStarted, Job: filch.JobID(len(list)), Task: int32(len(list)), Tasks: 1})
+		list = Append(list, Event{Kind: StealTried, Peer: "n2"})
+		list = Append(list, Event{Kind: TaskStarted, Job: filch.JobID(len(list)), Task: int32(len(list)), Tasks: 1})
 	}
 	if len(list) != 6 {
 		t.Errorf("got %d events, want 6", len(list))
@@ -108,9 +106,9 @@ func TestOtherEventsStayApart(t *testing.T) {
 
 // Every kind has a name of its own, and a line with the keys of the schema only.
 func TestLinesHaveTheKeysOfTheTable(t *testing.T) {
-	table := events.Table()
+	table := table()
 	for _, e := range samples() {
-		b, err := json.Marshal(events.LineOf("n1", &e))
+		b, err := json.Marshal(LineOf("n1", &e))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +152,7 @@ func TestEventsDoc(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the tables", path)
 	}
-	want := head + begin + events.Table() + end + tail
+	want := head + begin + table() + end + tail
 	if os.Getenv("FILCH_GOLDEN") != "" {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -167,14 +165,14 @@ func TestEventsDoc(t *testing.T) {
 }
 
 func TestLongTextsAreCut(t *testing.T) {
-	e := events.Event{Kind: events.Note, Peer: filch.NodeName(strings.Repeat("n", 100)), Reason: strings.Repeat("é", 200)}
-	got, err := events.Decode(e.AppendTo(nil))
-	if err != nil || len(got[0].Peer) != events.MaxPeer || len(got[0].Reason) != events.MaxReason {
+	e := Event{Kind: Note, Peer: filch.NodeName(strings.Repeat("n", 100)), Reason: strings.Repeat("é", 200)}
+	got, err := Decode(e.AppendTo(nil))
+	if err != nil || len(got[0].Peer) != MaxPeer || len(got[0].Reason) != MaxReason {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	e.Reason = "x" + e.Reason
-	got, err = events.Decode(e.AppendTo(nil))
-	if err != nil || len(got[0].Reason) != events.MaxReason-1 {
+	got, err = Decode(e.AppendTo(nil))
+	if err != nil || len(got[0].Reason) != MaxReason-1 {
 		t.Errorf("got a text of %d bytes, %v: half a character is left", len(got[0].Reason), err)
 	}
 }
@@ -183,17 +181,17 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(samples()))
 	f.Add([]byte{1, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, err := events.Decode(b)
+		list, err := Decode(b)
 		if err != nil {
 			return
 		}
-		again, err := events.Decode(encode(list))
+		again, err := Decode(encode(list))
 		if err != nil || len(list) > 0 && !reflect.DeepEqual(again, list) {
 			t.Errorf("%+v becomes %+v, %v", list, again, err)
 		}
 		for i := range list {
 			_, _ = list[i].Of(), list[i].Details()
-			if _, err := json.Marshal(events.LineOf("n1", &list[i])); err != nil {
+			if _, err := json.Marshal(LineOf("n1", &list[i])); err != nil {
 				t.Error(err)
 			}
 		}

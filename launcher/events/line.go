@@ -36,7 +36,7 @@ func LineOf(node filch.NodeName, e *Event) Line {
 	if e.Tasks > 0 {
 		l.Task = &e.Task
 	}
-	if has := e.Kind.Fields(); has&FieldCode != 0 {
+	if has := e.Kind.has(); has&fieldCode != 0 {
 		l.State, l.Code = e.State.String(), &e.Code
 	}
 	return l
@@ -59,11 +59,11 @@ func (e *Event) Of() string {
 // Details returns the other fields in words, "" without any.
 func (e *Event) Details() string {
 	var parts []string
-	has := e.Kind.Fields()
-	if has&FieldState != 0 {
+	has := e.Kind.has()
+	if has&fieldState != 0 {
 		parts = append(parts, e.State.String())
 	}
-	if has&FieldCode != 0 && e.Code != 0 {
+	if has&fieldCode != 0 && e.Code != 0 {
 		parts = append(parts, "code "+strconv.Itoa(int(e.Code)))
 	}
 	if e.Try > 1 {
@@ -90,7 +90,7 @@ func (e *Event) Details() string {
 
 // keys are the keys of the fields, with their meanings.
 var keys = []struct {
-	of   Field
+	of   field
 	key  string
 	text string
 }{
@@ -99,20 +99,20 @@ var keys = []struct {
 	{0, "node", "the node that reports the event"},
 	{0, "seq", "number of the event: counts the events of a launcher from 1"},
 	{0, "event", "the kind, as in the table below"},
-	{FieldJob, "job", "id of a job"},
-	{FieldTask, "task", "number of the first task"},
-	{FieldTask, "tasks", "how many tasks with consecutive numbers the event is about"},
-	{FieldTry, "try", "attempt, counted from 1"},
-	{FieldState, "state", "state of the job or task after the event"},
-	{FieldCode, "exit_code", "exit code of the job or task"},
-	{FieldPeer, "peer", "another node"},
-	{FieldCount, "count", "a number; the table below has its unit"},
-	{FieldReason, "reason", "a text for people, of at most 256 bytes"},
+	{fieldJob, "job", "id of a job"},
+	{fieldTask, "task", "number of the first task"},
+	{fieldTask, "tasks", "how many tasks with consecutive numbers the event is about"},
+	{fieldTry, "try", "attempt, counted from 1"},
+	{fieldState, "state", "state of the job or task after the event"},
+	{fieldCode, "exit_code", "exit code of the job or task"},
+	{fieldPeer, "peer", "another node"},
+	{fieldCount, "count", "a number; the table below has its unit"},
+	{fieldReason, "reason", "a text for people, of at most 256 bytes"},
 }
 
-// Table returns the tables of docs/events.md in Markdown: the keys, and the kinds with the
+// table returns the tables of docs/events.md in Markdown: the keys, and the kinds with the
 // keys that each may have.
-func Table() string {
+func table() string {
 	var b strings.Builder
 	b.WriteString("| key | meaning |\n|---|---|\n")
 	for _, k := range keys {
@@ -127,7 +127,7 @@ func Table() string {
 				continue
 			}
 			word := "`" + key.key + "`"
-			if key.of == FieldCount {
+			if key.of == fieldCount {
 				word += " (" + s.count + ")"
 			}
 			have = append(have, word)

@@ -21,10 +21,10 @@ const Version = 1
 
 // Limits of the files.
 const (
-	MaxLine  = 64 << 10  // bytes of a line; a longer list of nodes or ends is left out
-	MaxFile  = 16 << 20  // bytes of a file; then the launcher begins another file
-	MaxAll   = 256 << 20 // bytes of all files; the oldest are removed
-	MaxFiles = 4096      // likewise
+	maxLine  = 64 << 10  // bytes of a line; a longer list of nodes or ends is left out
+	maxFile  = 16 << 20  // bytes of a file; then the launcher begins another file
+	maxAll   = 256 << 20 // bytes of all files; the oldest are removed
+	maxFiles = 4096      // likewise
 )
 
 // Entry is the end of a job, or of an attempt of a job that started again.
@@ -40,12 +40,12 @@ type Entry struct {
 // AppendTo appends the line of e.
 func (e *Entry) AppendTo(b []byte) ([]byte, error) {
 	line, err := json.Marshal(e)
-	if err == nil && len(line) > MaxLine {
+	if err == nil && len(line) > maxLine {
 		short := *e
 		short.Job.Nodes, short.Job.Earlier, short.Job.Spares, short.Job.Bad = nil, nil, nil, nil
 		line, err = json.Marshal(&short)
 	}
-	if err == nil && len(line) > MaxLine {
+	if err == nil && len(line) > maxLine {
 		err = fmt.Errorf("an entry of %d bytes is too long", len(line))
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (e *Entry) AppendTo(b []byte) ([]byte, error) {
 
 // decode decodes a line, without its end.
 func decode(line []byte) (e Entry, ok bool) {
-	if len(line) > MaxLine || json.Unmarshal(line, &e) != nil {
+	if len(line) > maxLine || json.Unmarshal(line, &e) != nil {
 		return Entry{}, false
 	}
 	return e, e.Version >= 1 && e.UUID != "" && e.Job.ID > 0 && !bytes.ContainsRune(line, '\n')

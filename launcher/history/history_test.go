@@ -158,7 +158,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range total {
 		w.Add(entry("u1", filch.JobID(i+1), 1, int64(i)))
 	}
-	if n := len(w.lines); n > maxWaiting+MaxLine {
+	if n := len(w.lines); n > maxWaiting+maxLine {
 		t.Errorf("%d bytes wait, the most is %d", n, maxWaiting)
 	}
 	w.end()
@@ -186,7 +186,7 @@ func TestFilesAreBounded(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(path, MaxAll/4); err != nil { // no blocks on the disk
+		if err := os.Truncate(path, maxAll/4); err != nil { // no blocks on the disk
 			t.Fatal(err)
 		}
 		at := time.Unix(int64(i+1), 0)
@@ -228,7 +228,7 @@ func TestALauncherBeginsAnotherFile(t *testing.T) {
 	if err := w.open(); err != nil {
 		t.Fatal(err)
 	}
-	w.size = MaxFile
+	w.size = maxFile
 	if err := w.append([]byte("x\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestReadPassesOverDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	two, _ := entry("u1", 2, 1, 2).AppendTo(nil)
-	long := append(bytes.Repeat([]byte("x"), 3*MaxLine), '\n')
+	long := append(bytes.Repeat([]byte("x"), 3*maxLine), '\n')
 	b := bytes.Join([][]byte{one, one[:20], []byte("\n\n"), long, []byte("{}\n"), two, one[:9]}, nil)
 	if err := os.WriteFile(filepath.Join(dir, "n1"+suffix), b, 0o600); err != nil {
 		t.Fatal(err)
@@ -265,13 +265,13 @@ func TestLongEntriesAreShortened(t *testing.T) {
 		e.Job.Nodes = append(e.Job.Nodes, filch.NodeName(fmt.Sprintf("node%d", i)))
 	}
 	b, err := e.AppendTo(nil)
-	if err != nil || len(b) > MaxLine+1 {
+	if err != nil || len(b) > maxLine+1 {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	if got, ok := decode(bytes.TrimSpace(b)); !ok || got.Job.Name != "j1" {
 		t.Errorf("got %+v", got)
 	}
-	e.Job.Name = strings.Repeat("x", 2*MaxLine)
+	e.Job.Name = strings.Repeat("x", 2*maxLine)
 	if _, err := e.AppendTo(nil); err == nil {
 		t.Error("a line without a limit is written")
 	}

@@ -95,7 +95,7 @@ func readLines(from io.Reader, take func(line []byte)) error {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
-		if len(line) <= MaxLine {
+		if len(line) <= maxLine {
 			line = append(line, part...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {

@@ -171,7 +171,7 @@ func (w *Writer) write() error {
 }
 
 func (w *Writer) append(lines []byte) (err error) {
-	if w.file != nil && w.size > 0 && w.size+int64(len(lines)) > MaxFile {
+	if w.file != nil && w.size > 0 && w.size+int64(len(lines)) > maxFile {
 		_ = w.file.Close()
 		w.file, w.nth = nil, w.nth+1
 	}
@@ -263,7 +263,7 @@ func prune(dir, own string) {
 	for i := range list {
 		total += list[i].size
 	}
-	for n := len(list); len(list) > 0 && (n > MaxFiles || total > MaxAll); list = list[1:] {
+	for n := len(list); len(list) > 0 && (n > maxFiles || total > maxAll); list = list[1:] {
 		if filepath.Base(list[0].path) == own {
 			continue
 		}

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"strconv"
 )
 
@@ -51,16 +52,18 @@ type sink interface {
 	end() error
 }
 
-// chrome writes Chrome's JSON: an array of events, one a line.
+// chrome writes Chrome's JSON: an array of events, one a line. The times count from start:
+// a reader may take a time for a float, which has 53 bits.
 type chrome struct {
-	out  *bufio.Writer
-	any  bool
-	line []byte
+	out   *bufio.Writer
+	start int64
+	any   bool
+	line  []byte
 }
 
-func newChrome(out *bufio.Writer) *chrome {
-	_, _ = out.WriteString("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")
-	return &chrome{out: out}
+func newChrome(out *bufio.Writer, start int64) *chrome {
+	_, _ = fmt.Fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"start_unix_ns\":\"%d\"},\"traceEvents\":[\n", start)
+	return &chrome{out: out, start: start}
 }
 
 // begin begins an event of a phase.
@@ -119,7 +122,7 @@ func (c *chrome) finish() {
 
 func (c *chrome) at(ns int64) {
 	c.line = append(c.line, `,"ts":`...)
-	c.line = appendTime(c.line, ns)
+	c.line = appendTime(c.line, ns-c.start)
 }
 
 func (c *chrome) meta(t track, what, name string) {

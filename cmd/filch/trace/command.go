@@ -86,7 +86,7 @@ const maxCounts = 2000
 
 func sinkOf(path string, out *bufio.Writer, start int64) sink {
 	if strings.HasSuffix(path, ".json") {
-		return newChrome(out)
+		return newChrome(out, start)
 	}
 	return newPerfetto(out, start)
 }
@@ -164,7 +164,7 @@ func (w *writer) addBlock(s *sorter, job *taskrecords.Job, n int32) error {
 			continue
 		}
 		begin := w.clocks.correct(t.By.Node, t.Began*1e3)
-		p := Span{
+		p := span{
 			Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: job.Spec.Name(n*record.BlockSize + int32(b.Offs[i])),
 			Try: int32(t.Attempt), Code: t.Code, State: t.State, Node: w.paint.row(t.By.Node),
 		}

@@ -48,7 +48,7 @@ func (p *painter) row(name filch.NodeName) int32 {
 
 // lane returns the lowest lane of a node that is free at the begin of a span. The records do
 // not name the slots of a task: the lanes show how many tasks ran at a time.
-func (p *painter) lane(s *Span) int32 {
+func (p *painter) lane(s *span) int32 {
 	n := &p.nodes[s.Node]
 	for i := range n.lanes {
 		if n.lanes[i] <= s.Begin {
@@ -68,7 +68,7 @@ func (p *painter) lane(s *Span) int32 {
 }
 
 // span draws a span, with the stages of its files inside.
-func (p *painter) span(s *Span) error {
+func (p *painter) span(s *span) error {
 	t := track{s.Node, p.lane(s)}
 	p.args = append(p.args[:0], arg{key: "state", text: s.State.String()})
 	if s.Code != 0 {

@@ -19,9 +19,9 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Span is an attempt of a task on a node. The times are by the reference clock, in Unix
+// span is an attempt of a task on a node. The times are by the reference clock, in Unix
 // nanoseconds.
-type Span struct {
+type span struct {
 	Begin, End int64
 	Queued     int64 // ns on the queue of the node before Begin
 	In, Out    int64 // ns of the stages of the files, at the begin and at the end
@@ -34,7 +34,7 @@ type Span struct {
 
 const spanBytes = 5*8 + 4*4 + 1
 
-func (s *Span) appendTo(b []byte) []byte {
+func (s *span) appendTo(b []byte) []byte {
 	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
@@ -44,7 +44,7 @@ func (s *Span) appendTo(b []byte) []byte {
 	return append(b, uint8(s.State))
 }
 
-func (s *Span) read(b []byte) {
+func (s *span) read(b []byte) {
 	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out} {
 		*p = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
@@ -55,7 +55,7 @@ func (s *Span) read(b []byte) {
 }
 
 // order is the order of spans in a trace.
-func order(a, b *Span) int {
+func order(a, b *span) int {
 	return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Task, b.Task))
 }
 
@@ -69,7 +69,7 @@ const (
 // sorter sorts spans in constant memory.
 type sorter struct {
 	memory int
-	list   []Span
+	list   []span
 	file   *os.File // without a name; nil: all spans are in memory
 	parts  []*part
 	size   int64
@@ -78,13 +78,13 @@ type sorter struct {
 // part is a sorted part of the file.
 type part struct {
 	in   *bufio.Reader
-	head Span
+	head span
 	left int64 // spans behind the head
 }
 
 func newSorter() *sorter { return &sorter{memory: sortMemory} }
 
-func (s *sorter) add(p *Span) error {
+func (s *sorter) add(p *span) error {
 	if len(s.list) == s.memory {
 		if err := s.spill(); err != nil {
 			return fmt.Errorf("cannot sort the spans in %s: %w", os.TempDir(), err)
@@ -123,7 +123,7 @@ func (s *sorter) spill() (err error) {
 	return nil
 }
 
-func (s *sorter) sort() { slices.SortFunc(s.list, func(a, b Span) int { return order(&a, &b) }) }
+func (s *sorter) sort() { slices.SortFunc(s.list, func(a, b span) int { return order(&a, &b) }) }
 
 // advance reads the next span of a part; false at the end.
 func (p *part) advance() (bool, error) {
@@ -140,7 +140,7 @@ func (p *part) advance() (bool, error) {
 }
 
 // each hands out all spans in order.
-func (s *sorter) each(take func(*Span) error) error {
+func (s *sorter) each(take func(*span) error) error {
 	s.sort()
 	heads := s.parts[:0:0]
 	for _, p := range s.parts {

@@ -14,8 +14,12 @@ import (
 // most 1/gatherEvents answers a second, and each answer has all events of that time.
 const gatherEvents = 50 * time.Millisecond
 
-// events returns a part of the last events of a node, here or on the node of the query.
-func (sv *Server) events(q wire.Query, arg func(int) string, local bool) (any, error) {
+// eventReader answers queries for events.
+type eventReader struct{ sv *Server }
+
+// answer returns a part of the last events of a node, here or on the node of the query.
+func (r eventReader) answer(q wire.Query, arg func(int) string, local bool) (any, error) {
+	sv := r.sv
 	wait := time.Duration(0)
 	if arg(3) != "" {
 		wait = min(parseWait(arg(3)), heldMax)
@@ -42,12 +46,13 @@ func (sv *Server) events(q wire.Query, arg func(int) string, local bool) (any, e
 			return nil, filch.Errorf(filch.Invalid, "%q is no time", clipText(arg(5)))
 		}
 	}
-	return sv.readEvents(arg(1), limit, wait, f)
+	return r.read(arg(1), limit, wait, f)
 }
 
-// readEvents waits at most wait for an event at a place.
-func (sv *Server) readEvents(place string, limit int, wait time.Duration, f ring.Filter) (*wire.EventChunk, error) {
-	events := sv.in.Watch.Ring()
+// read waits at most wait for an event at a place.
+func (r eventReader) read(place string, limit int, wait time.Duration, f ring.Filter) (*wire.EventChunk, error) {
+	in := r.sv.in
+	events := in.Watch.Ring()
 	for end := time.Now().Add(wait); ; {
 		news := events.Await() // before the read: or the news in between would be missed
 		p, err := events.Read(place, limit, f)
@@ -58,12 +63,12 @@ func (sv *Server) readEvents(place string, limit int, wait time.Duration, f ring
 			return &wire.EventChunk{Data: p.Data, Next: p.Next, Lost: p.Lost, More: p.More, Life: p.Life, Now: time.Now().UnixNano()}, nil
 		}
 		place = p.Next
-		came := sv.in.Await(news, time.Until(end))
-		if sv.in.Context().Err() != nil {
-			return nil, sv.in.GoingDown()
+		came := in.Await(news, time.Until(end))
+		if in.Context().Err() != nil {
+			return nil, in.GoingDown()
 		}
 		if came {
-			sv.in.Pause(gatherEvents, end)
+			in.Pause(gatherEvents, end)
 		}
 	}
 }

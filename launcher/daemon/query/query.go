@@ -158,7 +158,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 	case wire.VerbOutput:
 		return sv.output(q, arg, local)
 	case wire.VerbEvents:
-		return sv.events(q, arg, local)
+		return eventReader{sv}.answer(q, arg, local)
 	case wire.VerbLast:
 		return sv.lastLines(q, arg, local)
 	case wire.VerbLive:

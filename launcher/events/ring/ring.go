@@ -16,8 +16,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/events"
 )
 
-// MaxBytes bounds the memory of a ring, with the texts of the events.
-const MaxBytes = 2 << 20
+// maxBytes bounds the memory of a ring, with the texts of the events.
+const maxBytes = 2 << 20
 
 // chunkEvents is the number of events that are allocated together: an idle launcher has
 // one chunk.
@@ -67,7 +67,7 @@ func (r *Ring) Add(unixNS int64, list []events.Event) {
 		c.texts += size
 		r.bytes += size
 	}
-	for r.bytes > MaxBytes && len(r.chunks) > 1 {
+	for r.bytes > maxBytes && len(r.chunks) > 1 {
 		r.drop()
 	}
 	news := r.news
@@ -83,7 +83,7 @@ func (r *Ring) room() *chunk {
 	if n := len(r.chunks); n > 0 && r.chunks[n-1].n < chunkEvents {
 		return r.chunks[n-1]
 	}
-	for r.bytes+eventBytes*chunkEvents > MaxBytes && len(r.chunks) > 0 {
+	for r.bytes+eventBytes*chunkEvents > maxBytes && len(r.chunks) > 0 {
 		r.drop()
 	}
 	c := r.spare
@@ -191,7 +191,7 @@ func (r *Ring) find(place string) (at, lost uint64, err error) {
 	l, err1 := strconv.ParseUint(life, 16, 64)
 	n, err2 := strconv.ParseUint(seq, 10, 64)
 	if !ok || err1 != nil || err2 != nil {
-		return 0, 0, fmt.Errorf("%q is no place among events", events.Cut(place, MaxPlace))
+		return 0, 0, fmt.Errorf("%q is no place among events", events.Cut(place, maxPlace))
 	}
 	if l != r.life {
 		return oldest, oldest - 1, nil
@@ -202,8 +202,8 @@ func (r *Ring) find(place string) (at, lost uint64, err error) {
 	return min(n, r.last+1), 0, nil
 }
 
-// MaxPlace bounds the text of a place, in bytes.
-const MaxPlace = 40
+// maxPlace bounds the text of a place, in bytes.
+const maxPlace = 40
 
 func (r *Ring) place(seq uint64) string {
 	return strconv.FormatUint(r.life, 16) + "." + strconv.FormatUint(seq, 10)

@@ -25,7 +25,7 @@ func (j *job) event(k events.Kind, count int64) events.Event {
 }
 
 // pastAttempt reports the end of an attempt of a job that starts again.
-func (o *Origin) pastAttempt(t *local.Turn, j *job) {
+func (j *job) pastAttempt(t *local.Turn, origin filch.NodeName) {
 	if j.run == nil || j.gang != 0 {
 		return
 	}
@@ -34,5 +34,5 @@ func (o *Origin) pastAttempt(t *local.Turn, j *job) {
 	if r.cause.Kind == launcher.CauseNone { // no rank began
 		e.State, e.Code, e.Cause.Text = filch.Lost, filch.ExitOurs, r.halt.reason
 	}
-	t.Past(j.info(t.Now, o.Cfg.Name, &e), true)
+	t.Past(j.info(t.Now, origin, &e), true)
 }

@@ -42,7 +42,7 @@ func (o *Origin) onRunOver(t *local.Turn, j *job) {
 
 // again starts another attempt under the same ticket.
 func (o *Origin) again(t *local.Turn, j *job) {
-	o.pastAttempt(t, j)
+	j.pastAttempt(t, o.Cfg.Name)
 	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting

@@ -38,7 +38,6 @@ type lostranks struct {
 // restarter starts a job again after the last lost rank is gone.
 type restarter interface {
 	again(t *local.Turn, j *job)
-	pastAttempt(t *local.Turn, j *job)
 	keep(t *local.Turn, j *job)
 }
 
@@ -74,7 +73,7 @@ func (f *lostranks) requeue(t *local.Turn, j *job) {
 		f.origin.again(t, j)
 		return
 	}
-	f.origin.pastAttempt(t, j)
+	j.pastAttempt(t, f.Cfg.Name)
 	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
