@@ -194,11 +194,16 @@ func (p *Plan) compute() {
 		k.bytes[num].used = k.bytes[num].mean
 	}
 	f := policy.Profile{Tasks: len(p.order), Rate: p.Known()}
+	unsure := float64(max(sureEnds-k.n, 0)) / sureEnds
 	for at := len(p.order) - 1; at >= 0; at-- {
 		i := p.order[at]
+		length := p.Length(i)
+		if unsure > 0 && p.stated[i] == 0 {
+			length = time.Duration(unsure*float64(min(p.guess, guessShort)) + (1-unsure)*float64(length))
+		}
 		f.Read(p.output(i), len(p.graph.Children(i)), nodesUsual)
 		f.Read(float64(p.initial[i]), 1, 1)
-		f.Work = add(f.Work, p.Length(i))
+		f.Work = add(f.Work, length)
 		var behind time.Duration
 		for _, c := range p.graph.Children(i) {
 			behind = max(behind, p.levels[c])
@@ -210,6 +215,14 @@ func (p *Plan) compute() {
 	}
 	p.Choice = f.Choose()
 }
+
+// sureEnds is how many known lengths the choice of a policy trusts. With fewer, a task counts in
+// part as guessShort long: with longer guesses a workflow with data would begin as if the data
+// were little, and later tasks run where the first ones ran.
+const (
+	sureEnds   = 16
+	guessShort = 100 * time.Millisecond
+)
 
 // add is a+b, or the greatest time if the sum is greater: files may state any length.
 func add(a, b time.Duration) time.Duration {

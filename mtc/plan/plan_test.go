@@ -87,6 +87,25 @@ func TestHostileLengths(t *testing.T) {
 }
 
 // BenchmarkPlan is the cost of the levels of a million tasks.
+// TestChoiceBeforeLengths: with no length known, a task counts as short, so that the data of a
+// workflow count from the start; once enough ends tell that the tasks are long, the data are little.
+func TestChoiceBeforeLengths(t *testing.T) {
+	nodes := []record.GraphNode{{Output: 5_000_000}}
+	for i := int32(1); i < 960; i++ {
+		nodes = append(nodes, record.GraphNode{Output: 5_000_000, Parents: []int32{(i - 1) / 10}})
+	}
+	p := made(t, nodes)
+	if p.Choice.Kind != policy.ADAGE {
+		t.Errorf("with nothing known: %s, want adage", p.Choice)
+	}
+	for i := range int32(sureEnds) {
+		p.Ended(i, filch.OK, "n1", 10*time.Second, 5_000_000)
+	}
+	if p.Update(time.Minute); p.Choice.Kind != policy.MLB {
+		t.Errorf("after %d ends: %s, want mlb", sureEnds, p.Choice)
+	}
+}
+
 func BenchmarkPlan(b *testing.B) {
 	const n = 1_000_000
 	nodes := make([]record.GraphNode, n)
