@@ -238,19 +238,7 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Again > 0 {
 		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
 	}
-	for _, k := range t.Copies {
-		ui.Printf("%-10s on %s, since %s (%s)\n", "copy", ui.Clean(string(k.Node)), ui.Clock(time.UnixMicro(k.BeganNS/1e3)), filch.ShortTime(time.Duration(k.Took*1e9)))
-	}
-	if t.ByCopy {
-		ui.Printf("%-10s on %s, ended first\n", "copy", ui.Clean(string(t.Node)))
-	}
-	for _, r := range t.Rivals {
-		start := "copy"
-		if t.ByCopy {
-			start = "start"
-		}
-		ui.Printf("%-10s on %s, %s\n", start, ui.Clean(string(r.Node)), ui.Clean(r.Reason))
-	}
+	printCopies(t)
 	if t.Ranks != "" {
 		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
 	}
@@ -284,6 +272,23 @@ func printTask(t *tasklist.Row, full string) {
 	}
 	if t.Stderr != "" {
 		ui.Printf("%-10s %s\n", "stderr", ui.Clean(t.Stderr))
+	}
+}
+
+// printCopies shows the copies that run, and of an ended task the starts that came second.
+func printCopies(t *tasklist.Row) {
+	for _, k := range t.Copies {
+		ui.Printf("%-10s on %s, since %s (%s)\n", "copy", ui.Clean(string(k.Node)), ui.Clock(time.UnixMicro(k.BeganNS/1e3)), filch.ShortTime(time.Duration(k.Took*1e9)))
+	}
+	if t.ByCopy {
+		ui.Printf("%-10s on %s, ended first\n", "copy", ui.Clean(string(t.Node)))
+	}
+	for _, r := range t.Rivals {
+		start := "copy"
+		if t.ByCopy {
+			start = "start"
+		}
+		ui.Printf("%-10s on %s, %s\n", start, ui.Clean(string(r.Node)), ui.Clean(r.Reason))
 	}
 }
 

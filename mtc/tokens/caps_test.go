@@ -34,6 +34,7 @@ func (r *rig) Order() iter.Seq[Job]     { return r.Jobs() }
 func (r *rig) Jobs() iter.Seq[Job] {
 	return func(yield func(Job) bool) { _ = r.job == nil || yield(r.job) }
 }
+
 func (r *rig) Merge(key string, kind record.RecordKind, delta []byte, then func(record.Answer)) {
 	v, reply, err := record.Merges()[kind](r.values[key], delta)
 	if err != nil {

@@ -122,6 +122,23 @@ func (f *lifeFlags) copies(sp *record.Spec) error {
 	return nil
 }
 
+// copied fills in how many copies a slow task may have. The outputs of a copy appear with its
+// end, or never, unless the tasks run in the folder itself.
+func (f *runFlags) copied(sp *record.Spec) error {
+	switch {
+	case f.replicas < 0 || f.replicas > record.MaxReplicas:
+		return filch.Errorf(filch.Invalid, "--replicas takes 0 to %d, not %d", record.MaxReplicas, f.replicas)
+	case f.replicas == 0 || !f.copies && (sp.Once || f.inPlace):
+		return nil
+	case sp.Once:
+		return filch.Errorf(filch.Invalid, "once: true and --replicas %d contradict each other: a copy is a second start", f.replicas)
+	case f.inPlace:
+		return filch.Errorf(filch.Invalid, "--replicas %d does not go with --in-place: a task and its copy would write the same files", f.replicas)
+	}
+	sp.Replicas = uint8(f.replicas)
+	return nil
+}
+
 // alone returns an error for tasks that may have copies and write files that the copies would
 // share, or run under a limit that the copies would exceed.
 func (f *submitFlags) alone(s *submit.Job) error {

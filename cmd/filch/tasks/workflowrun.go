@@ -408,23 +408,6 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 	return s, &o, nil
 }
 
-// copied fills in how many copies a slow task may have. The outputs of a copy appear with its
-// end, or never, unless the tasks run in the folder itself.
-func (f *runFlags) copied(sp *record.Spec) error {
-	switch {
-	case f.replicas < 0 || f.replicas > record.MaxReplicas:
-		return filch.Errorf(filch.Invalid, "--replicas takes 0 to %d, not %d", record.MaxReplicas, f.replicas)
-	case f.replicas == 0 || !f.copies && (sp.Once || f.inPlace):
-		return nil
-	case sp.Once:
-		return filch.Errorf(filch.Invalid, "once: true and --replicas %d contradict each other: a copy is a second start", f.replicas)
-	case f.inPlace:
-		return filch.Errorf(filch.Invalid, "--replicas %d does not go with --in-place: a task and its copy would write the same files", f.replicas)
-	}
-	sp.Replicas = uint8(f.replicas)
-	return nil
-}
-
 // kindOf is the kind of a task by which filch learns how long tasks take: as the file
 // says, else the program.
 func kindOf(t *workflow.Task) string {
