@@ -37,6 +37,14 @@ type JobInfo struct {
 	Dep   string `json:"dep,omitempty"`
 	Begin int64  `json:"begin_unix_ns,omitempty"`
 	Used         // by the ended ranks or tasks
+	// Attempts before this one that lost a node.
+	Lost []LostAttempt `json:"lost_attempts,omitempty"`
+}
+
+// LostAttempt is an attempt of a detached run that ended because a node was lost, and the node.
+type LostAttempt struct {
+	Attempt filch.Attempt  `json:"attempt"`
+	Node    filch.NodeName `json:"node"`
 }
 
 // Used is a [filch.Usage] as JSON; the fields are absent if nothing is known.

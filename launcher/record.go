@@ -45,6 +45,7 @@ type SharedRecord struct {
 	Kept   bool                 // the store has the end; on the disk only
 	// The node that took the job over does not know whether the gate was opened.
 	Unsure bool
+	Causes []LostAttempt // of the attempts before this one, fewer than MaxAttempts
 }
 
 // EndRecord is the end of a job, kept for later queries.

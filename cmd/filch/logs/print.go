@@ -188,7 +188,7 @@ func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 		}
 	}
 	if err == nil {
-		what := fmt.Sprintf("attempt %d", max(o.Attempt, 1))
+		what := fmt.Sprintf("attempt %d%s", max(o.Attempt, 1), t.lostBetween(was/2, max(o.Attempt, 1)))
 		if t.outdone(o) {
 			what += ", " + launcher.Outdone
 		}
@@ -203,6 +203,17 @@ func attemptMark(attempt int32, outdone bool) int32 {
 		return 2*max(attempt, 1) + 1
 	}
 	return 2 * max(attempt, 1)
+}
+
+// lostBetween names the node with which a run lost the attempt was, or a later one before now;
+// "" without one.
+func (t *Target) lostBetween(was, now int32) string {
+	for i := len(t.Info.Lost) - 1; i >= 0; i-- {
+		if l := &t.Info.Lost[i]; was <= int32(l.Attempt) && int32(l.Attempt) < now {
+			return fmt.Sprintf(" after node %s was lost", ui.Clean(string(l.Node)))
+		}
+	}
+	return ""
 }
 
 // begun is the tasks of which output was printed, 64 in a word: there may be millions.

@@ -96,6 +96,17 @@ func TestPrinterOrdersAndLabels(t *testing.T) {
 	}); out != "only\nthis\nsix\nlate\n" || errs != "filch: task 7.70, attempt 1:\na rank before\nfilch: job 9, attempt 2:\na rank\n" {
 		t.Errorf("attempts: got %q and %q", out, errs)
 	}
+	lost := run
+	lost.Info.Lost = []launcher.LostAttempt{{Attempt: 1, Node: "n2"}, {Attempt: 3, Node: "n4"}}
+	if _, errs := printed(t, View{Tail: -1}, func(p *Printer) {
+		for attempt := range int32(4) {
+			if err := p.Piece(lost, &wire.OutputPiece{Attempt: attempt + 1, Stream: 1, Data: []byte("x\n")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); errs != "filch: job 9, attempt 2 after node n2 was lost:\nfilch: job 9, attempt 3:\nfilch: job 9, attempt 4 after node n4 was lost:\n" {
+		t.Errorf("attempts after losses: got %q", errs)
+	}
 	at := time.Date(2026, 11, 2, 3, 4, 5, 6e6, time.Local).UnixMilli()
 	out, _ := printed(t, View{Tail: -1, Label: true, Times: true}, func(p *Printer) {
 		for _, o := range []wire.OutputPiece{

@@ -310,7 +310,7 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	i := launcher.JobInfo{
 		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
 		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
-		Hop: j.kept.hop, Earlier: j.kept.earlier, Spawned: j.req.Spawner != 0,
+		Hop: j.kept.hop, Earlier: j.kept.earlier, Lost: j.kept.causes, Spawned: j.req.Spawner != 0,
 	}
 	if e == nil {
 		i.Held = j.req.HeldBy

@@ -26,6 +26,9 @@ func (o *Origin) onRunOver(t *local.Turn, j *job) {
 		o.again(t, j)
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == launcher.CauseNodeLost && j.clock.losses < MaxAttempts-1:
 		j.clock.losses++
+		if j.req.Detach { // its client, which waits, is told
+			j.kept.causes = append(slices.Clip(j.kept.causes), launcher.LostAttempt{Attempt: j.attempt, Node: r.cause.Node})
+		}
 		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text + "; starting again"})
 		o.spares.retain(j)
 		o.lostranks.requeue(t, j)

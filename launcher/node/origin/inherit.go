@@ -21,7 +21,7 @@ func (o *Origin) Inherit(t *local.Turn, e *launcher.JobEntry, order []byte, faul
 	}
 	o.records.SawID(id)
 	j := o.jobFrom(t, r, need)
-	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, cancel: e.Cancel}
+	j.kept = kept{hop: e.Hop, seq: e.Seq, orders: e.Orders, earlier: r.Shared.Earlier, causes: r.Shared.Causes, cancel: e.Cancel}
 	runs := len(r.Nodes) > 0 && !mutantHeirAnew
 	if !runs {
 		o.keep(t, j)

@@ -37,6 +37,7 @@ type kept struct {
 	restored bool // by a restarted launcher, which may have forgotten a launch
 
 	earlier []filch.NodeName // nodes of earlier attempts, with output of the job
+	causes  []launcher.LostAttempt
 }
 
 // register writes the record of a new detached job with the job's order. The job is
@@ -170,7 +171,7 @@ func (o *Origin) keep(t *local.Turn, j *job) {
 func (o *Origin) jobRecord(j *job) *launcher.JobRecord {
 	r := &launcher.JobRecord{
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
-		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Losses: j.clock.losses},
+		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Causes: j.kept.causes, Losses: j.clock.losses},
 	}
 	if j.clock.lostUntil != filch.Never {
 		r.Shared.Lost = j.kept.lost

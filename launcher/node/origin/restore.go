@@ -116,7 +116,7 @@ func (o *Origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 	}
 	j := o.jobFrom(t, r, need)
 	j.kept.hop, j.kept.orders, j.kept.earlier = r.Shared.Hop, r.Shared.Orders, r.Shared.Earlier
-	j.kept.restored = true
+	j.kept.causes, j.kept.restored = r.Shared.Causes, true
 	o.records.Mark(t, j.id, records.WritePause)
 	if !r.Request.Detach {
 		j.clock.reclaim = t.Now + ReclaimWait
