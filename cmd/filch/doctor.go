@@ -262,7 +262,11 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		add("error", "--once tasks start when the mirror is written; if the instance ends before that, filch up --resume may repeat finished tasks",
 			"cannot write the mirror of the queue: %s; %s wait for the mirror", h.Mirror, filch.Plural(int(h.MirrorHeld), "task"))
 	}
-	if s := time.Duration(h.SyncWait * float64(time.Second)); s > slowSync {
+	switch s := time.Duration(h.SyncWait * float64(time.Second)); {
+	case s <= slowSync, h.DiskTrouble != "": // the cause is told
+	case h.SyncFault != "":
+		add("warning", "make room on the disk of FILCH_LOCAL, or check the disk", "the disk took no records for %s: %s; now it does", filch.ShortTime(s), h.SyncFault)
+	default:
 		add("warning", "put FILCH_LOCAL on a disk of the node that is little used otherwise", "the disk is slow: writing a record took %s", filch.ShortTime(s))
 	}
 	if full {

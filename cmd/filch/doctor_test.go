@@ -18,6 +18,8 @@ func TestDoctorOfADisk(t *testing.T) {
 		{"no room", wire.StoreHere{DiskTrouble: "write a.log: no space left on device; 2 entries of 9 bytes wait in memory"}, "n1: cannot write records to the disk: write a.log: no space", "make room on the disk"},
 		{"not writable", wire.StoreHere{DiskTrouble: "open a.log: operation not permitted"}, "n1: cannot write records to the disk: open a.log: operation", "check the disk of FILCH_LOCAL and its permissions"},
 		{"quota", wire.StoreHere{DiskTrouble: "full", QuotaBytes: 4 << 20, LiveBytes: 4 << 20}, "n1: cannot write records to the disk: full", "set a larger FILCH_STORE_BYTES"},
+		{"slow", wire.StoreHere{SyncWait: 3}, "n1: the disk is slow: writing a record took 3", "put FILCH_LOCAL"},
+		{"was full", wire.StoreHere{SyncWait: 121, SyncFault: "write a.log: no space left on device"}, "n1: the disk took no records for 2m01s: write a.log: no space left on device; now it does", "make room on the disk"},
 		{"one byte", wire.StoreHere{SkippedBytes: 1}, "n1: the launcher could not read 1 byte of the records", "other replicas"},
 		{"few", wire.StoreHere{SkippedBytes: 481}, "n1: the launcher could not read 481 bytes of the records", "other replicas"},
 		{"many", wire.StoreHere{SkippedBytes: 12 << 10}, "n1: the launcher could not read 12K of the records", "other replicas"},

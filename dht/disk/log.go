@@ -226,7 +226,7 @@ func (l *Log) Close() error {
 	err := l.commit(f)
 	l.mu.Lock()
 	if n := len(l.waiting); n > 0 {
-		err = fmt.Errorf("%d entries of the log are not on the disk: %w", n, err)
+		err = fmt.Errorf("%d %s of the log %s not on the disk: %w", n, plural(n, "entry", "entries"), plural(n, "is", "are"), err)
 	}
 	l.signal()
 	l.mu.Unlock()

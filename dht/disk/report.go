@@ -60,11 +60,19 @@ func (r Report) String() string {
 	case Unreadable:
 		return fmt.Sprintf("%s of the log cannot be read: %d bytes from %d on are skipped: %v", r.Segment, r.Bytes, r.Offset, r.Err)
 	case Failed, Failing:
-		return fmt.Sprintf("%v; %d entries of %d bytes wait in memory", r.Err, r.Entries, r.Bytes)
+		return fmt.Sprintf("%v; %d %s of %d bytes %s in memory", r.Err, r.Entries, plural(r.Entries, "entry", "entries"), r.Bytes, plural(r.Entries, "waits", "wait"))
 	case Back:
 		return "the log is written again"
 	}
 	return fmt.Sprint(r.Err)
+}
+
+// plural is the form of a word that goes with n.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // Stats is the state of a log.

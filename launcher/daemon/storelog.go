@@ -23,6 +23,7 @@ type storeLog struct {
 	found   bool        // this launcher is the first of its instance
 	damaged atomic.Bool // damage was found when the log was opened
 	syncs   syncTimes
+	fault   diskFault
 
 	// The loop's.
 	marks []syncMark
@@ -66,6 +67,7 @@ func (m *storeLog) onReport(r disk.Report) {
 		m.d.in.Watch.Log().Error("the store's log is damaged", "err", r.String())
 	case disk.Failed, disk.Failing:
 		m.d.in.Watch.Log().Error("the store's log cannot be written", "err", r.String())
+		m.fault.heard(r.Err.Error(), time.Now())
 		if r.Kind == disk.Failed {
 			text := r.String()
 			m.d.in.Post(func(t *inputs.Turn) { t.Node.StoreDisk(t.Now, text, t.Out) })
@@ -125,9 +127,10 @@ func (m *storeLog) keep(logs []store.LogEntry, hurry uint64) {
 func (m *storeLog) onSynced(upto uint64) {
 	now := time.Now()
 	for len(m.marks) > 0 && m.marks[0].number <= upto {
-		took := now.Sub(m.marks[0].at)
+		mark := m.marks[0]
+		took := now.Sub(mark.at)
 		m.marks = m.marks[1:]
-		m.syncs.add(took, now)
+		m.syncs.add(took, now, m.fault.since(mark.at))
 	}
 }
 
@@ -136,33 +139,59 @@ func (m *storeLog) onSynced(upto uint64) {
 type syncTimes struct {
 	mu      sync.Mutex // guards the fields below
 	longest time.Duration
+	why     string // the fault of the disk meanwhile; "": none
 	at      time.Time
 }
 
-// add counts a sync that ended now.
-func (s *syncTimes) add(took time.Duration, now time.Time) {
+// diskFault is the last fault of the disk.
+type diskFault struct {
+	mu   sync.Mutex // guards the fields below
+	text string
+	at   time.Time
+}
+
+// heard takes in a fault.
+func (f *diskFault) heard(text string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text, f.at = text, now
+}
+
+// since is the last fault, if the fault was heard after a time; else "".
+func (f *diskFault) since(at time.Time) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.at.After(at) {
+		return f.text
+	}
+	return ""
+}
+
+// add counts a sync that ended now, and the fault of the disk meanwhile.
+func (s *syncTimes) add(took time.Duration, now time.Time, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if took >= s.longest || now.Sub(s.at) > lateSyncs {
-		s.longest, s.at = took, now
+		s.longest, s.at, s.why = took, now, why
 	}
 }
 
-// slowest is the longest recent sync; 0 for none.
-func (s *syncTimes) slowest(now time.Time) time.Duration {
+// slowest is the longest recent sync, 0 for none, and the fault of the disk meanwhile.
+func (s *syncTimes) slowest(now time.Time) (took time.Duration, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Sub(s.at) > lateSyncs {
-		return 0
+		return 0, ""
 	}
-	return s.longest
+	return s.longest, s.why
 }
 
 // Stats returns the state of the log.
 func (m *storeLog) Stats() disk.Stats { return m.log.Stats() }
 
-// Slowest returns the longest recent sync of an entry to the disk.
-func (m *storeLog) Slowest() time.Duration { return m.syncs.slowest(time.Now()) }
+// Slowest returns the longest recent sync of an entry to the disk, and the fault of the disk
+// meanwhile; "" for none.
+func (m *storeLog) Slowest() (took time.Duration, why string) { return m.syncs.slowest(time.Now()) }
 
 // checkQuota has ended jobs dropped when the records on this node near the quota.
 func (m *storeLog) checkQuota(t *inputs.Turn) {

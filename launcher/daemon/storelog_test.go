@@ -9,11 +9,11 @@ import (
 // A slow sync counts for a minute, also on a node that writes nothing more.
 func TestASlowSyncIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &storeLog{}
+		m, fault := &storeLog{}, ""
 		want := func(want time.Duration) {
 			t.Helper()
-			if got := m.Slowest(); got != want {
-				t.Errorf("got %v, want %v", got, want)
+			if got, why := m.Slowest(); got != want || why != fault {
+				t.Errorf("got %v with the fault %q, want %v with %q", got, why, want, fault)
 			}
 		}
 		sync := func(took time.Duration) {
@@ -32,5 +32,15 @@ func TestASlowSyncIsForgotten(t *testing.T) {
 		want(0)
 		sync(time.Millisecond)
 		want(time.Millisecond)
+		m.marks, fault = append(m.marks, syncMark{2, time.Now()}), "no space left on device"
+		time.Sleep(time.Second)
+		m.fault.heard(fault, time.Now())
+		time.Sleep(2 * time.Minute)
+		m.onSynced(2)
+		want(2*time.Minute + time.Second)
+		time.Sleep(2 * lateSyncs)
+		fault = ""
+		sync(time.Second) // the fault was before
+		want(time.Second)
 	})
 }

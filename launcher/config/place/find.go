@@ -3,6 +3,7 @@ package place
 import (
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/filch-hpc/filch"
@@ -11,7 +12,7 @@ import (
 // Wanted names the launcher that a client wants; empty fields are open.
 type Wanted struct {
 	Instance string // --instance
-	Node     string // --node, for tests and for several launchers on one machine
+	Node     string // --node, for tests and for several launchers on one machine: no other will do
 }
 
 // Connect finds the wanted launcher and connects to the launcher. Instance and node
@@ -27,6 +28,7 @@ func Connect(w Wanted) (net.Conn, Dir, error) {
 }
 
 func connectIn(base string, w Wanted, env func(string) string) (net.Conn, Dir, error) {
+	only := w.Node // FILCH_NODE is a preference: the launcher of a rank's node may be gone
 	if w.Instance == "" {
 		w.Instance = env("FILCH_INSTANCE")
 		if w.Node == "" {
@@ -43,9 +45,14 @@ func connectIn(base string, w Wanted, env func(string) string) (net.Conn, Dir, e
 			return nil, Dir{}, err
 		}
 	}
-	conn, dir, others := tryAll(base, w)
+	dirs := Nodes(base, w.Instance)
+	wanted := slices.DeleteFunc(slices.Clone(dirs), func(d Dir) bool { return only != "" && d.Node != only })
+	conn, dir, others := tryAll(wanted, w)
 	if conn == nil {
-		return nil, Dir{}, notRunning(w, Nodes(base, w.Instance))
+		if only != "" && len(dirs) > 0 {
+			return nil, Dir{}, noNode(only, dirs, len(wanted) > 0)
+		}
+		return nil, Dir{}, notRunning(w, dirs)
 	}
 	if len(others) > 0 {
 		conn.Close()
@@ -57,8 +64,7 @@ func connectIn(base string, w Wanted, env func(string) string) (net.Conn, Dir, e
 
 // tryAll connects to the first launcher that answers, the wanted node before its
 // siblings, and returns the other answering instances.
-func tryAll(base string, w Wanted) (conn net.Conn, dir Dir, others []string) {
-	dirs := Nodes(base, w.Instance)
+func tryAll(dirs []Dir, w Wanted) (conn net.Conn, dir Dir, others []string) {
 	for pass := range 2 {
 		for _, d := range dirs {
 			if pass == 0 && d.Node != w.Node || pass == 1 && (conn != nil && d.Instance == dir.Instance) {
@@ -83,6 +89,25 @@ func tryAll(base string, w Wanted) (conn net.Conn, dir Dir, others []string) {
 		}
 	}
 	return conn, dir, others
+}
+
+// namesMax bounds the launchers that an error names.
+const namesMax = 16
+
+// noNode says that the launcher of a node is not here, or does not answer, and which are here.
+func noNode(name string, dirs []Dir, silent bool) error {
+	err := filch.Errorf(filch.NotFound, "no launcher of node %s on this machine", name)
+	if silent {
+		err = filch.Errorf(filch.Unavailable, "the launcher of node %s does not answer", name)
+	}
+	var names []string
+	for _, d := range dirs[:min(len(dirs), namesMax)] {
+		names = append(names, d.Node+" of "+d.Instance)
+	}
+	if len(dirs) > namesMax {
+		names = append(names, "...")
+	}
+	return err.WithHint("launchers on this machine: %s", strings.Join(names, ", "))
 }
 
 func notRunning(w Wanted, dead []Dir) error {

@@ -256,6 +256,11 @@ func TestConnectChooses(t *testing.T) {
 	}
 	check("the only one", Wanted{}, none, "brave-otter/n1")
 	check("a node by name", Wanted{Node: "n2"}, none, "brave-otter/n2")
+	var e *filch.Error
+	if _, _, err := connectIn(base, Wanted{Node: "n9"}, none); !errors.As(err, &e) || e.Kind != filch.NotFound || !strings.Contains(e.Hint, "n2 of brave-otter") {
+		t.Errorf("a node that is not here: got %v, want an error that names the launchers here", err)
+	}
+	check("from a rank whose launcher is gone", Wanted{}, env("FILCH_INSTANCE", "brave-otter", "FILCH_NODE", "n9"), "brave-otter/n1")
 	check("from a rank", Wanted{}, env("FILCH_INSTANCE", "brave-otter", "FILCH_NODE", "n2"), "brave-otter/n2")
 	up(t, base, "calm-fox", "n1")
 	up(t, base, "slurm-77", "n1")

@@ -101,7 +101,7 @@ type Mirror interface {
 // Disk is the log of the store.
 type Disk interface {
 	Stats() disk.Stats
-	Slowest() time.Duration // the Longest recent sync
+	Slowest() (took time.Duration, why string) // the longest recent sync; the fault meanwhile
 }
 
 // New makes the server of a daemon's queries.

@@ -67,7 +67,8 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Acceptor, s.Replicas, s.Homes, s.Records, s.Pending
 	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
 	h.DiskTrouble = s.DiskReason
-	h.SyncWait = sv.daemon.Disk.Slowest().Seconds()
+	slowest, why := sv.daemon.Disk.Slowest()
+	h.SyncWait, h.SyncFault = slowest.Seconds(), why
 	h.ClockJump = sv.clockJump().Seconds()
 	var unknown error
 	if r.Disk.Free, r.Disk.Size, unknown = output.Disk(sv.daemon.Dir.Path()); unknown != nil {
