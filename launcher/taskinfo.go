@@ -127,6 +127,7 @@ type RunningTask struct {
 	Maybe   bool           `json:"maybe_one_more,omitempty"` // as in [Task]
 	Copy    bool           `json:"copy,omitempty"`           // of a task that another node runs
 	Took    float64        `json:"elapsed"`                  // seconds so far
+	Memory  int64          `json:"memory_bytes,omitempty"`   // resident now, of all processes; 0: not known
 	Serial  uint64         `json:"-"`                        // of the attempt, on its node
 }
 

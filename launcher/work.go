@@ -28,8 +28,17 @@ type Work struct {
 	FirstSecs float64 `json:"first_seconds"`
 	FirstMean float64 `json:"first_mean"`
 	FirstMax  float64 `json:"first_max"`
-	Messages  uint64  `json:"messages"`       // sent to other nodes
-	Store     uint64  `json:"store_messages"` // sent between stores, not in Messages
+	// The nodes from which the node stole last, and the steals won from each.
+	From []Theft `json:"stolen_from,omitempty"`
+
+	Messages uint64 `json:"messages"`       // sent to other nodes
+	Store    uint64 `json:"store_messages"` // sent between stores, not in Messages
+}
+
+// Theft counts the steals that a node won from another node.
+type Theft struct {
+	Victim filch.NodeName `json:"victim"`
+	Won    int64          `json:"won"`
 }
 
 // Add adds the work of another node.

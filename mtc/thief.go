@@ -186,6 +186,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	if mv.some {
 		t.happened(Happening{What: WhatWon, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
 		t.Poll.Win(t.now, mv.job)
+		t.Poll.Steals.Took(key.victim.Node)
 	}
 	switch {
 	case !t.Resting():

@@ -25,6 +25,7 @@ const (
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbWork    = "work"    // -> []launcher.Work of all nodes, this one first
 	VerbMetrics = "metrics" // -> []MetricsInfo of all nodes, this one first
+	VerbGlance  = "glance"  // [JOB] -> Overview of all nodes, with the longest tasks of JOB; of one node, a Glance
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows

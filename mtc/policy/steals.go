@@ -14,10 +14,34 @@ type Steals struct {
 	Tries int64
 	Asks  uint64 // steals; the number of the last
 	Won   int64
-	First Delays // of the first won steal of each job
+	First Delays  // of the first won steal of each job
+	From  []Theft // at most theftsMax victims, the last one last
 
 	since time.Duration // when the thief began to look for work; 0: the thief does not look
 	jobs  []filch.JobID // the last jobs with a won steal
+}
+
+// Theft counts the won steals from one victim.
+type Theft struct {
+	Victim filch.NodeName
+	Won    int64
+}
+
+// theftsMax bounds the victims that a thief remembers, for people who look: as many as a
+// screen shows of a node.
+const theftsMax = 8
+
+// Took notes a won steal from a victim.
+func (s *Steals) Took(victim filch.NodeName) {
+	t := Theft{Victim: victim}
+	i := slices.IndexFunc(s.From, func(t Theft) bool { return t.Victim == victim })
+	if i >= 0 {
+		t = s.From[i]
+		s.From = slices.Delete(s.From, i, i+1)
+	}
+	t.Won++
+	s.From = append(s.From, t)
+	s.From = s.From[max(len(s.From)-theftsMax, 0):]
 }
 
 // Delays are lengths of waits.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -48,5 +49,19 @@ func TestFirstSteal(t *testing.T) {
 	}
 	if len(p.jobs) != stolenMax {
 		t.Errorf("remembers %d jobs, want at most %d", len(p.jobs), stolenMax)
+	}
+}
+
+// A thief remembers its last victims, the last one last, and how many steals it won there.
+func TestStealsRememberVictims(t *testing.T) {
+	var s Steals
+	for i := range 100 {
+		s.Took(filch.NodeName(fmt.Sprint("n", i%20)))
+	}
+	s.Took("n19")
+	s.Took("n3")
+	got := fmt.Sprint(s.From)
+	if want := "[{n13 1} {n14 1} {n15 1} {n16 1} {n17 1} {n18 1} {n19 2} {n3 1}]"; len(s.From) != theftsMax || got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -196,6 +196,11 @@ func (a *Questions) Ask(to filch.NodeName, wait time.Duration, q wire.Query, v a
 // AskAll sends a query to every other live node, FanOut at a time, and calls take for
 // each node in turn: members by name, then nodes that the list of members lacks.
 func AskAll[T any](a *Questions, q wire.Query, take func(m Member, v T, err error)) {
+	AskAllWithin(a, AskWait, q, take)
+}
+
+// AskAllWithin is [AskAll] with another wait for each node.
+func AskAllWithin[T any](a *Questions, wait time.Duration, q wire.Query, take func(m Member, v T, err error)) {
 	type result struct {
 		v   T
 		err error
@@ -207,7 +212,7 @@ func AskAll[T any](a *Questions, q wire.Query, take func(m Member, v T, err erro
 	for i, m := range others {
 		tokens <- struct{}{}
 		wg.Go(func() {
-			results[i].err = a.Ask(m.Name, AskWait, q, &results[i].v)
+			results[i].err = a.Ask(m.Name, wait, q, &results[i].v)
 			<-tokens
 		})
 	}

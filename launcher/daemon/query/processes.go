@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
 )
 
 // processes holds the processes of this machine, by pid.
@@ -21,6 +23,7 @@ type processInfo struct {
 	parent  int
 	threads int
 	dead    bool
+	rss     int64 // resident bytes
 }
 
 func readProcesses() *processes {
@@ -40,6 +43,10 @@ func readProcesses() *processes {
 		p := processInfo{dead: rest[0] == "Z" || rest[0] == "X"}
 		p.parent, _ = strconv.Atoi(rest[1])
 		p.threads, _ = strconv.Atoi(rest[17])
+		if len(rest) > 21 { // the 24th field counts resident pages
+			pages, _ := strconv.ParseInt(rest[21], 10, 64)
+			p.rss = pages * int64(os.Getpagesize())
+		}
 		ps.all[pid] = p
 		ps.kids[p.parent] = append(ps.kids[p.parent], pid)
 	}
@@ -114,4 +121,47 @@ func inWait(pid int) bool {
 	number, _, _ := strings.Cut(string(call), " ")
 	n, err2 := strconv.Atoi(number)
 	return err2 == nil && (n == unix.SYS_WAIT4 || n == unix.SYS_WAITID || n == unix.SYS_RT_SIGSUSPEND && err == nil)
+}
+
+// maxFamily bounds the processes of a task whose memory is summed.
+const maxFamily = 4096
+
+// memory sums the resident memory of a process and of all below.
+func (ps *processes) memory(pid int) (sum int64) {
+	list := []int{pid}
+	for i := 0; i < len(list) && i < maxFamily; i++ {
+		if p := ps.all[list[i]]; !p.dead {
+			sum += p.rss
+		}
+		list = append(list, ps.kids[list[i]]...)
+	}
+	return sum
+}
+
+// tasksOf finds the processes of tasks of a job: the children of the runners, which are
+// children of the launcher, by the number of their task. A worker runs one task after the
+// other and is left out, and so are the ranks of a gang, which a keeper started.
+func (ps *processes) tasksOf(launcher int, job filch.JobID) map[int32]int {
+	found := map[int32]int{}
+	want := "FILCH_JOB=" + job.String()
+	for _, runner := range ps.kids[launcher] {
+		for _, pid := range ps.kids[runner] {
+			env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+			if err != nil {
+				continue // the process has ended
+			}
+			words := strings.Split(string(env), "\x00")
+			if !slices.Contains(words, want) {
+				continue
+			}
+			for _, w := range words {
+				if text, ok := strings.CutPrefix(w, "FILCH_TASK="); ok {
+					if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+						found[int32(n)] = pid
+					}
+				}
+			}
+		}
+	}
+	return found
 }

@@ -28,6 +28,7 @@ type Server struct {
 	in     *inputs.Queue
 	waits  waiters
 	last   filch.JobID // submitted here; the loop's
+	looked *looked
 }
 
 // Parts holds the parts of the daemon for queries to look at.
@@ -106,7 +107,7 @@ type Disk interface {
 
 // New makes the server of a daemon's queries.
 func New(in *inputs.Queue, p Parts) *Server {
-	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}}
+	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}, looked: newLooked()}
 }
 
 // OnSubmitted notes the newest job submitted here; on the loop.
@@ -139,6 +140,8 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return counters{sv}.work(local)
 	case wire.VerbMetrics:
 		return counters{sv}.metrics(local)
+	case wire.VerbGlance:
+		return glancer{sv}.glance(arg, local)
 	case wire.VerbRoster:
 		return sv.roster(local && arg(0) != wire.OnlyHere)
 	case wire.VerbLookup:
@@ -232,9 +235,7 @@ func (sv *Server) listNodes(q wire.Query, local, askThem bool) (any, error) {
 	for _, m := range sv.daemon.Nodes.List() {
 		info, heard := byName[m.Name]
 		if !heard {
-			info = wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: askThem, Holders: []launcher.Holder{}}
-			info.Drain = m.Card.Drain
-			info.Node, info.Slots, info.MemBytes, info.Labels, info.Role = m.Name, m.Total.Slots, m.Total.MemBytes, m.Labels, m.Role
+			info = memberInfo(&m, askThem)
 		}
 		all = append(all, info)
 		delete(byName, m.Name)
@@ -243,6 +244,14 @@ func (sv *Server) listNodes(q wire.Query, local, askThem bool) (any, error) {
 		all = append(all, byName[name]) // nodes that the list of members lacks
 	}
 	return all, nil
+}
+
+// memberInfo describes a member as this node knows the member by gossip.
+func memberInfo(m *peers.Member, silent bool) wire.NodeInfo {
+	info := wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: silent, Holders: []launcher.Holder{}}
+	info.Drain = m.Card.Drain
+	info.Node, info.Slots, info.MemBytes, info.Labels, info.Role = m.Name, m.Total.Slots, m.Total.MemBytes, m.Labels, m.Role
+	return info
 }
 
 // ps lists the jobs of all origins.

@@ -1,0 +1,228 @@
+package query
+
+import (
+	"cmp"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/node/tasks"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// A screen asks its launcher once for each frame, and the launcher asks each other node
+// once. A node looks at itself at most once in glanceRest, whatever the number of screens:
+// a look reads all records of jobs that the node keeps.
+const (
+	glanceRest = 400 * time.Millisecond
+	// glanceWait is the wait for the answer of another node. A screen with an interval of a
+	// second shows a node that hangs within two seconds.
+	glanceWait = 700 * time.Millisecond
+)
+
+// looked keeps the last look of a node at itself. The channel has one token; the holder of
+// the token reads and writes the other fields.
+type looked struct {
+	token  chan struct{}
+	glance wire.Glance
+	at     time.Time
+}
+
+func newLooked() *looked { return &looked{token: make(chan struct{}, 1)} }
+
+// glancer answers the queries of screens.
+type glancer struct{ *Server }
+
+// glance describes all nodes, or, for a query of another node, this node.
+func (sv glancer) glance(arg func(int) string, local bool) (any, error) {
+	job := filch.JobID(0)
+	if arg(0) != "" {
+		var err error
+		if job, err = sv.parseJob(arg(0)); err != nil {
+			return nil, err
+		}
+	}
+	own, err := sv.here(job)
+	if err != nil || !local {
+		return &own, err
+	}
+	own.Node.Local = true
+	heard := map[filch.NodeName]*wire.Glance{sv.in.Self: &own}
+	all := []*wire.Glance{&own}
+	var args []string
+	if job != 0 {
+		args = []string{job.String()}
+	}
+	peers.AskAllWithin(sv.daemon.Questions, glanceWait, wire.Query{Verb: wire.VerbGlance, Args: args}, func(m peers.Member, g wire.Glance, err error) {
+		if err != nil || g.Node.Node != m.Name {
+			return
+		}
+		g.Node.Local = false
+		if m.Standing.String() != "up" {
+			g.Node.State = m.Standing.String()
+		}
+		heard[m.Name] = &g
+		all = append(all, &g)
+	})
+	o := joinGlances(all)
+	o.Self, o.Nodes = sv.in.Self, []wire.NodeGlance{}
+	for _, m := range sv.daemon.Nodes.List() {
+		if g := heard[m.Name]; g != nil {
+			o.Nodes = append(o.Nodes, g.Node)
+			continue
+		}
+		n := nodeGlance(memberInfo(&m, true))
+		n.Work = launcher.Work{Node: m.Name, Silent: true}
+		o.Nodes = append(o.Nodes, n)
+	}
+	return o, nil
+}
+
+// glanceHere looks at this node, unless the last look is younger than glanceRest. The tasks
+// of the chosen job are always read.
+func (sv glancer) here(job filch.JobID) (g wire.Glance, err error) {
+	select {
+	case sv.looked.token <- struct{}{}:
+	case <-sv.in.Context().Done():
+		return g, sv.in.GoingDown()
+	}
+	defer func() { <-sv.looked.token }()
+	if time.Since(sv.looked.at) >= glanceRest {
+		if sv.looked.glance, err = sv.look(); err != nil {
+			return g, err
+		}
+		sv.looked.at = time.Now()
+	}
+	g = sv.looked.glance
+	if job != 0 {
+		list, err := sv.running(job, false)
+		if err != nil {
+			return g, err
+		}
+		if g.Tasks = list.Tasks[:min(len(list.Tasks), wire.GlanceTasks)]; len(g.Tasks) > 0 {
+			tree := readProcesses()
+			pids := tree.tasksOf(os.Getpid(), job)
+			for i := range g.Tasks {
+				if pid := pids[g.Tasks[i].Index]; pid != 0 && !g.Tasks[i].Copy {
+					g.Tasks[i].Memory = tree.memory(pid)
+				}
+			}
+		}
+	}
+	return g, nil
+}
+
+// look reads what a [wire.Glance] has.
+func (sv glancer) look() (g wire.Glance, err error) {
+	self, err := sv.selfInfo(false)
+	if err != nil {
+		return g, err
+	}
+	g.Node = nodeGlance(self)
+	var jobs []launcher.JobInfo
+	g.Live = []wire.LiveTasks{}
+	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		g.Node.Work = t.Node.Work(t.Now)
+		wall := time.Now().UnixNano()
+		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
+		jobs = append(append(jobs, t.Node.HomedTasks(wall)...), t.Node.Led(wall)...)
+		for _, l := range t.Node.Live() {
+			if len(g.Live) == wire.GlanceLive {
+				break
+			}
+			here := t.Node.TasksHere(l.Job)
+			held := sv.daemon.Mirror.Holds(l.Job, -1)
+			l.Running, l.Ready = l.Running-held, l.Ready+held
+			g.Live = append(g.Live, wire.LiveTasks{Live: l, Gathers: here.Gathers, Lacks: clipBytes(here.Lacks)})
+		}
+	})
+	counts := sv.in.Watch.Counts()
+	g.Node.Work.Messages, g.Node.Work.Store = counts["messages_out"], counts["store_out"]
+	g.Jobs, g.More = chooseJobs(mergeJobs(jobs))
+	return g, err
+}
+
+func nodeGlance(n wire.NodeInfo) wire.NodeGlance {
+	return wire.NodeGlance{Node: n.Node, State: n.State, Silent: n.Silent, Local: n.Local, Slots: n.Slots, Stuck: n.Stuck, Labels: n.Labels, Holders: n.Holders}
+}
+
+// chooseJobs keeps jobs without an end, the oldest first, and the jobs that ended last; more
+// counts the live jobs that were left out. Steps of tasks are left out: there may be
+// thousands.
+func chooseJobs(list []launcher.JobInfo) (kept []launcher.JobInfo, more int) {
+	live, over := []launcher.JobInfo{}, []launcher.JobInfo{}
+	for i := range list {
+		switch j := list[i]; {
+		case j.Task != nil:
+		case j.Code != nil:
+			over = append(over, j)
+		default:
+			live = append(live, j)
+		}
+	}
+	newest := func(a, b launcher.JobInfo) int {
+		return cmp.Or(cmp.Compare(b.Submit+int64((b.Waited+b.Elapsed)*1e9), a.Submit+int64((a.Waited+a.Elapsed)*1e9)), cmp.Compare(b.ID, a.ID))
+	}
+	slices.SortFunc(over, newest)
+	slices.SortFunc(live, func(a, b launcher.JobInfo) int {
+		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
+	})
+	more = max(len(live)-wire.GlanceJobs, 0)
+	kept = append(live[:len(live)-more], over[:min(len(over), wire.GlanceEnded)]...)
+	for i := range kept {
+		j := &kept[i]
+		j.Nodes, j.Spares, j.Earlier, j.Bad = clipNames(j.Nodes), clipNames(j.Spares), nil, nil
+		j.Name, j.Cause, j.Dep = clipBytes(j.Name), clipBytes(j.Cause), clipBytes(j.Dep)
+	}
+	return kept, more
+}
+
+// clipNames keeps the first names, without a change of the list that was given.
+func clipNames(list []filch.NodeName) []filch.NodeName {
+	return slices.Clip(list[:min(len(list), wire.GlanceNames)])
+}
+
+// clipBytes keeps whole letters of a text.
+func clipBytes(s string) string {
+	if len(s) > wire.GlanceText {
+		return strings.ToValidUTF8(s[:wire.GlanceText], "") + "…"
+	}
+	return s
+}
+
+// joinGlances joins the jobs and tasks of nodes.
+func joinGlances(all []*wire.Glance) *wire.Overview {
+	o := &wire.Overview{Jobs: []wire.OverviewJob{}}
+	var jobs []launcher.JobInfo
+	var running, found launcher.RunningTasks
+	sums := map[filch.JobID]*tasks.Sum{}
+	for _, g := range all {
+		jobs, o.More = append(jobs, g.Jobs...), o.More+g.More
+		found.Tasks = append(found.Tasks, g.Tasks...)
+		for _, l := range g.Live {
+			if sums[l.Job] == nil {
+				sums[l.Job] = &tasks.Sum{}
+			}
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Gathers: l.Gathers, Lacks: l.Lacks})
+		}
+	}
+	running.Add(&found)
+	kept, more := chooseJobs(mergeJobs(jobs))
+	o.More += more
+	for _, j := range kept {
+		v := wire.OverviewJob{JobInfo: j}
+		if s := sums[j.ID]; s != nil && isLiveTasks(j) {
+			s.Fill(&v.JobInfo)
+			v.Gathers, v.Lacks = s.Gathers, s.Lacks
+		}
+		o.Jobs = append(o.Jobs, v)
+	}
+	slices.SortFunc(o.Jobs, func(a, b wire.OverviewJob) int { return cmp.Compare(a.ID, b.ID) })
+	o.Tasks = running.Tasks[:min(len(running.Tasks), wire.GlanceTasks)]
+	return o
+}
