@@ -7,6 +7,7 @@ COMMIT   ?= $(shell git describe --always --dirty --exclude '*' 2>/dev/null || e
 LDFLAGS  := -s -w -X main.commit=$(COMMIT) -X github.com/filch-hpc/filch/cmd/filch/cli.Commit=$(COMMIT)
 BUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 PAYLOAD  := cmd/filch/filchd/payload/filchd
+SCREEN   := cmd/filch/filchd/payload/filchtop.gz
 HELPER   := launcher/pmix/payload/pmixd
 
 # Packages with goroutines, for the race detector. libp2p's handshakes take too long there.
@@ -40,6 +41,7 @@ build: ## filch and, inside it, filchd: BIN=DIR leaves DIR/filch ready to run
 	@mkdir -p $(BIN) $(dir $(PAYLOAD))
 	@[ -n '$(CROSS_CC)' -o "$$($(GO) env GOARCH)" = "$$($(GO) env GOHOSTARCH)" ] && $(if $(CROSS_CC),CC='$(CROSS_CC)') launcher/pmix/pmixd/build $(HELPER) || { rm -f $(HELPER); echo 'without pmixd: Open MPI programs will need a compiler and the headers of PMIx on each node'; }
 	$(BUILD) -o $(PAYLOAD).new ./cmd/filchd && mv $(PAYLOAD).new $(PAYLOAD)
+	$(BUILD) -o $(SCREEN).new ./cmd/filchtop && gzip -9n <$(SCREEN).new >$(SCREEN).gz && rm $(SCREEN).new && mv $(SCREEN).gz $(SCREEN)
 	$(BUILD) -o $(BIN)/filch ./cmd/filch
 
 # Root often has no Go in its PATH: then what `make build` left is installed.
@@ -134,4 +136,4 @@ man: build ## the manual pages of the binary, into BIN/man
 	$(BIN)/filch man --install $(BIN)/man
 
 clean: ## what build made
-	rm -rf $(BIN) $(PAYLOAD) $(HELPER)
+	rm -rf $(BIN) $(PAYLOAD) $(SCREEN) $(HELPER)

@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -55,6 +55,8 @@ cmd/filch: *
 cmd/filch/...: *
 cmd/filchd: *
 cmd/filchd/...: *
+cmd/filchtop: *
+cmd/filchtop/...: *
 dht: . varint
 dht/disk:
 dht/kad: . dht/members dht/overlay
@@ -149,6 +151,9 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/logs":       {"cli", "ui"},
 	"cmd/filch/scrape":     {"cli", "ui"},
 	"cmd/filch/stats":      {"cli", "ui"},
+	"cmd/filch/top":        {"cli", "filchd", "ui"},
+	"cmd/filchtop":         {"ui"},
+	"cmd/filchtop/screen":  {"ui"},
 	"cmd/filch/tasklist":   {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":      {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/trace":      {"cli", "happenings", "taskrecords", "ui"},
@@ -171,12 +176,14 @@ func arrows() map[string][]string {
 
 // keepers says which packages alone import a module from outside.
 var keepers = map[string][]string{
-	"github.com/libp2p/":       {"dht/overlay", "dht/kad", "testbed/bench/kadnode"},
-	"github.com/multiformats/": {"dht/overlay", "dht/kad"},
-	"github.com/spf13/viper":   {"launcher/config"},
-	"github.com/vmihailenco/":  {"launcher/wire"},
-	"go.yaml.in/":              {"mtc/workflow/yaml"},
-	"google.golang.org/":       {"dht/kad"},
+	"charm.land/":               {"cmd/filchtop"},
+	"github.com/charmbracelet/": {"cmd/filchtop/screen"},
+	"github.com/libp2p/":        {"dht/overlay", "dht/kad", "testbed/bench/kadnode"},
+	"github.com/multiformats/":  {"dht/overlay", "dht/kad"},
+	"github.com/spf13/viper":    {"launcher/config"},
+	"github.com/vmihailenco/":   {"launcher/wire"},
+	"go.yaml.in/":               {"mtc/workflow/yaml"},
+	"google.golang.org/":        {"dht/kad"},
 }
 
 // unfinished marks what belongs in an issue. Split, so as not to find itself.

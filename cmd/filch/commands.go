@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
 	"github.com/filch-hpc/filch/cmd/filch/trace"
+	"github.com/filch-hpc/filch/cmd/filch/top"
 )
 
 // A command is built once the command line names the command.
@@ -34,6 +35,7 @@ func commands() []command {
 		{name: "logs", build: logsCommand},
 
 		{name: "ps", build: psCommand},
+		{name: "top", build: top.Command},
 		{name: "tasks", build: tasklist.ListCommand},
 		{name: "info", build: infoCommand},
 		{name: "export", build: exportCommand},

@@ -19,7 +19,7 @@ func TestEnvironmentOfPrograms(t *testing.T) {
 	outer := []string{"FILCH_RANK=99", "FILCH_SECRET=hush", "FILCH_SECRET_FILE=hush", "FILCH_SERIAL=99", "FILCH_NODE=n1", "FILCH_LOCAL_RANK=99"}
 	// Beside its own variables, a program has the variables that the tests set for
 	// filch, and its user would have set.
-	given := []string{"FILCH_LOCAL", "FILCH_HOME", "FILCH_FILCHD"}
+	given := []string{"FILCH_LOCAL", "FILCH_HOME", "FILCH_FILCHD", "FILCH_FILCHTOP"}
 	for _, c := range []struct {
 		name     string
 		args     []string

@@ -232,7 +232,7 @@ func ownCompletion(c *cobra.Command) {
 // otherNames are commands of other programs, with the command of filch that does the same.
 var otherNames = map[string]string{
 	"abort": "cancel", "delete": "cancel", "kill": "cancel", "qdel": "cancel", "scancel": "cancel", "stop": "cancel",
-	"jobs": "ps", "list": "ps", "qstat": "ps", "queue": "ps", "squeue": "ps", "status": "ps", "top": "ps",
+	"jobs": "ps", "list": "ps", "qstat": "ps", "queue": "ps", "squeue": "ps", "status": "ps", "htop": "top",
 	"hosts": "nodes", "sinfo": "nodes", "output": "logs", "sacct": "history", "scontrol": "info",
 	"mpiexec": "run", "mpirun": "run", "srun": "run", "parallel": "submit", "qsub": "submit", "sbatch": "submit",
 	"pause": "hold", "suspend": "hold", "continue": "release", "resume": "release", "rerun": "retry", "requeue": "retry",

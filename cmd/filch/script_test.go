@@ -57,12 +57,12 @@ func TestMain(m *testing.M) {
 func (w *world) env() []string {
 	return []string{
 		"FILCH_LOCAL=" + filepath.Join(w.dir, "local"), "FILCH_HOME=" + filepath.Join(w.dir, "home"),
-		"FILCH_FILCHD=" + filepath.Join(w.bin, "filchd"), "PATH=" + w.bin + ":" + os.Getenv("PATH"),
+		"FILCH_FILCHD=" + filepath.Join(w.bin, "filchd"), "FILCH_FILCHTOP=" + filepath.Join(w.bin, "filchtop"), "PATH=" + w.bin + ":" + os.Getenv("PATH"),
 		"HOME=" + w.dir, "XDG_CONFIG_HOME=", "USER=tester",
 	}
 }
 
-// build makes the two binaries once.
+// build makes the binaries once.
 func (w *world) build() error {
 	if w.dir != "" || w.fail != nil {
 		return w.fail
@@ -77,7 +77,7 @@ func (w *world) build() error {
 			return w.fail
 		}
 	}
-	for _, name := range []string{"filch", "filchd"} {
+	for _, name := range []string{"filch", "filchd", "filchtop"} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(w.bin, name), "../"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {

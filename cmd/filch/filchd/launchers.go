@@ -1,8 +1,11 @@
 package filchd
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 
@@ -15,7 +18,10 @@ import (
 //go:embed payload
 var payload embed.FS
 
-const payloadName = "payload/filchd"
+const (
+	payloadName = "payload/filchd"
+	screenName  = "payload/filchtop.gz"
+)
 
 func CarriesLauncher() bool {
 	f, err := payload.Open(payloadName)
@@ -63,14 +69,43 @@ func embedded() ([]byte, error) {
 	return b, nil
 }
 
+// InstallScreen writes filchtop, the program with the screen of filch top, to the node-local
+// bin directory of base.
+func InstallScreen(base string) (string, error) {
+	if path := os.Getenv("FILCH_FILCHTOP"); path != "" {
+		return path, nil
+	}
+	body, err := payload.ReadFile(screenName)
+	if err != nil {
+		return "", filch.Errorf(filch.Invalid, "this filch was built without filchtop, the screen").
+			WithHint("build it with: make build BIN=DIR")
+	}
+	return install(base, func(dir string) (string, error) { return place.InstallPacked(dir, "filchtop", body, unpack) })
+}
+
+// screenMax bounds the unpacked program: what is larger was damaged.
+const screenMax = 64 << 20
+
+func unpack(packed []byte) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(z, screenMax))
+}
+
 // installOne writes body to bin/NAME-HASH unless the file exists, whole or not at
 // all.
 func installOne(base, name string, body []byte) (string, error) {
+	return install(base, func(dir string) (string, error) { return place.Install(dir, name, body) })
+}
+
+func install(base string, write func(dir string) (string, error)) (string, error) {
 	dir := place.Bin(base)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, place.Cause(err))
 	}
-	path, err := place.Install(dir, name, body)
+	path, err := write(dir)
 	if err != nil {
 		return "", NoRoom(dir, err)
 	}
@@ -78,7 +113,7 @@ func installOne(base, name string, body []byte) (string, error) {
 }
 
 func NoRoom(dir string, err error) error {
-	e := filch.Errorf(filch.Invalid, "cannot write the launcher to %s: %s", dir, place.Cause(err))
+	e := filch.Errorf(filch.Invalid, "cannot write a program to %s: %s", dir, place.Cause(err))
 	if errors.Is(err, unix.ENOSPC) {
 		return e.WithHint("set FILCH_LOCAL to a directory on a disk with room")
 	}

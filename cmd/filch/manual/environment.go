@@ -50,6 +50,7 @@ var Variables = []variable{
 	{"FILCH_LIBPMIX", forCommands, In{}, "The file of libpmix that a job of Open MPI uses. filch run passes the variable on; without the variable, filch searches LD_LIBRARY_PATH and the folders of the system."},
 	{"FILCH_SPAWN_WAIT", forCommands, In{}, "How long MPI_Comm_spawn waits for the slots of the new ranks, as in 90s or 5m; then the call fails. filch run passes the variable on. Without the variable: 1m."},
 	{"FILCH_FILCHD", forCommands, In{}, "The file of filchd for a filch that was built without one; for developers."},
+	{"FILCH_FILCHTOP", forCommands, In{}, "The file of filchtop, the screen of filch top, for a filch that was built without one; for developers."},
 
 	{"FILCH_SLOTS", forLaunchers, In{}, "The setting slots: slots of a node. Without the variable: one for each core."},
 	{"FILCH_SPARE", forLaunchers, In{}, "The setting spare: idle keepers, ready for the next launch."},

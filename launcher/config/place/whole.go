@@ -39,10 +39,28 @@ func writeWhole(path string, b []byte, mode os.FileMode) error {
 // Install writes a program to dir under its name and a hash of its content, unless the
 // file exists, and returns the path.
 func Install(dir, name string, program []byte) (string, error) {
-	sum := sha256.Sum256(program)
-	path := filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))
+	path := installed(dir, name, program)
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(program)) && info.Mode()&0o100 != 0 {
 		return path, nil
 	}
 	return path, writeWhole(path, program, 0o700)
+}
+
+// InstallPacked is [Install] for a compressed program, under the hash of the compressed
+// bytes: a program that is there already is not unpacked again.
+func InstallPacked(dir, name string, packed []byte, unpack func([]byte) ([]byte, error)) (string, error) {
+	path := installed(dir, name, packed)
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 && info.Mode()&0o100 != 0 {
+		return path, nil
+	}
+	program, err := unpack(packed)
+	if err != nil {
+		return path, err
+	}
+	return path, writeWhole(path, program, 0o700)
+}
+
+func installed(dir, name string, content []byte) string {
+	sum := sha256.Sum256(content)
+	return filepath.Join(dir, name+"-"+hex.EncodeToString(sum[:8]))
 }
