@@ -13,8 +13,8 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/stats"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/tasks"
-	"github.com/filch-hpc/filch/cmd/filch/trace"
 	"github.com/filch-hpc/filch/cmd/filch/top"
+	"github.com/filch-hpc/filch/cmd/filch/trace"
 )
 
 // A command is built once the command line names the command.
