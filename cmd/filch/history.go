@@ -38,9 +38,10 @@ all ranks or tasks, MEMORY the peak of the largest process. The job that ended l
 is at the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.
 On a terminal, jobs that ended badly are red.
 
-With --all, the jobs of all instances of the last months are listed, also without a
-running instance, from files in ~/.filch/.history to which the launchers append. Attempts
-after which a job started again have a line of their own. --instance chooses an instance.
+With --all, the jobs of all instances are listed, also without a running instance, from
+files in ~/.filch/.history to which the launchers append; the oldest files go when all
+have 256 MiB. Attempts after which a job started again have a line of their own.
+--instance chooses an instance.
 
 The columns of --columns and --sort are ` + columnText() + `.`,
 		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --all --since 7d --name 'dock*'\n  filch history --json",

@@ -1,11 +1,10 @@
-// Package history keeps the ended jobs of all instances of a user in files that outlive the
-// instances.
+// Package history keeps the ended jobs of all instances of a user in files. The files
+// outlive the instances.
 //
-// Each launcher appends to a file of its own in one folder, which may be on a file system
-// that many machines share: no file has two writers, and nothing is locked. A line is a
-// JSON object, an [Entry]. A reader joins all files. A launcher that cannot write, since
-// the disk is full or the file system does not answer, counts the entries that it drops,
-// and never waits.
+// Each launcher appends to a separate file in one folder, perhaps on a file system shared by
+// many machines: no file has two writers, and nothing is locked. A line is a JSON object, an
+// [Entry]. A reader joins all files. A launcher with a full disk, or with a file system
+// without an answer, counts the dropped entries, and never waits.
 package history
 
 import (
@@ -27,7 +26,7 @@ const (
 	maxFiles = 4096      // likewise
 )
 
-// Entry is the end of a job, or of an attempt of a job that started again.
+// Entry is the end of a job, or of an attempt before another start of the job.
 type Entry struct {
 	Version  int              `json:"v"`
 	Instance string           `json:"instance"` // its two words

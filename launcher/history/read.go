@@ -14,7 +14,7 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// Damage counts the parts of a history that cannot be read.
+// Damage counts the unreadable parts of a history.
 type Damage struct {
 	Files int
 	Lines int // torn or damaged
@@ -27,10 +27,10 @@ type key struct {
 	attempt filch.Attempt
 }
 
-// Read reads the files of a folder: the entries that ended at or after since, in Unix
-// nanoseconds, and that take takes, by their ends. Of each attempt there is one entry: the
-// last, since a node that took a job over may have recorded the end a second time. A folder
-// that does not exist is empty.
+// Read reads the files of a folder: the entries with an end at or after since, in Unix
+// nanoseconds, and accepted by take, in the order of their ends. Each attempt has one entry:
+// the last, since a node may take a job over and record the end a second time. A missing
+// folder is empty.
 func Read(dir string, since int64, take func(*Entry) bool) ([]Entry, Damage, error) {
 	list, err := files(dir)
 	if err != nil {
@@ -88,8 +88,8 @@ func readFile(path string, take func(line []byte)) error {
 	return readLines(f, take)
 }
 
-// readLines hands out the lines that are not empty; a line that is too long is cut, and
-// makes no sense. Empty lines separate a torn line from the lines written next.
+// readLines hands out all lines but empty lines; too long a line is cut, and makes no sense.
+// Empty lines separate a torn line from the lines written next.
 func readLines(from io.Reader, take func(line []byte)) error {
 	in := bufio.NewReaderSize(from, 32<<10)
 	var line []byte

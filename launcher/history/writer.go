@@ -17,7 +17,7 @@ import (
 
 // Limits of a writer.
 const (
-	maxWaiting = 1 << 20                // bytes of lines that wait for the file system
+	maxWaiting = 1 << 20                // bytes of waiting lines
 	gather     = 100 * time.Millisecond // from the first line to the write
 	tryAgain   = 5 * time.Second        // after a failure
 	tellEvery  = 10 * time.Second       // between two reports of losses
@@ -39,7 +39,7 @@ type Writer struct {
 	mu    sync.Mutex // guards the fields below
 	lines []byte
 	count int // of lines
-	lost  int // entries that found no space, and were not told of
+	lost  int // entries without space, not reported yet
 
 	// The goroutine's.
 	file *os.File
@@ -51,8 +51,8 @@ type Writer struct {
 }
 
 // NewWriter makes the writer of a file in dir; name distinguishes the launcher from all
-// others. The writer calls tell, from its goroutine, with the number of entries that are
-// lost since the last call and the reason; and once with 0 when writing begins to fail.
+// others. The writer's goroutine calls tell with the number of lost entries since the last
+// call and the reason; and once with 0 when writing begins to fail.
 func NewWriter(dir, name string, tell func(lost int, why error)) *Writer {
 	return &Writer{dir: dir, name: name, tell: tell, gather: gather, again: tryAgain, wake: make(chan struct{}, 1)}
 }
@@ -113,7 +113,7 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// last writes the rest; what cannot be written is lost.
+// last writes the rest; after a failure the rest is lost.
 func (w *Writer) last() {
 	err := w.write()
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *Writer) report(err error) {
 	w.tell(lost, why)
 }
 
-// write writes the lines that wait.
+// write writes the waiting lines.
 func (w *Writer) write() error {
 	w.mu.Lock()
 	lines, count := w.lines, w.count
