@@ -51,10 +51,7 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
 			}
 			earliest, err := earliestEnd(cmd, since)
-			if err == nil {
-				err = l.check()
-			}
-			if err != nil {
+			if err := cmp.Or(err, l.check()); err != nil {
 				return err
 			}
 			if all {

@@ -52,7 +52,7 @@ const lookBack = 4
 
 // joins reports whether the tasks of b come right behind those of a, with all else alike.
 func (a *Event) joins(b *Event) bool {
-	return a.Kind == b.Kind && a.Job == b.Job && a.Tasks > 0 && a.Task+a.Tasks == b.Task && a.Try == b.Try &&
+	return a.Task+a.Tasks == b.Task && a.Kind == b.Kind && a.Tasks > 0 && a.Job == b.Job && a.Try == b.Try &&
 		a.Code == b.Code && a.State == b.State && a.Peer == b.Peer && a.Reason == b.Reason && a.Count == b.Count
 }
 
