@@ -34,7 +34,7 @@ var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/report", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -67,7 +67,7 @@ dht/roster: . dht varint
 dht/store: . dht dht/roster dht/store/message dht/store/record varint
 dht/store/message: . dht dht/roster dht/store/record varint
 dht/store/record: . dht varint
-launcher: . dht dht/store varint launcher/events mtc mtc/message mtc/record stealer
+launcher: . dht dht/store varint launcher/events mtc mtc/message mtc/record mtc/report stealer
 launcher/client: . dht launcher launcher/config/place launcher/wire mtc/submit
 launcher/config: . launcher/config/place launcher/topology mtc/policy mtc/workflow/yaml slots
 launcher/config/place: . launcher/topology
@@ -89,7 +89,7 @@ launcher/node/origin: . dht launcher launcher/events launcher/node/local launche
 launcher/node/local: . launcher launcher/events mtc/policy mtc/record slots stealer
 launcher/node/ranks: . launcher launcher/node/local slots stealer
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
-launcher/node/tasks: . dht dht/store launcher launcher/events launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/submit slots
+launcher/node/tasks: . dht dht/store launcher launcher/events launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/report mtc/submit slots
 launcher/node/ties: . launcher
 launcher/output: . varint
 launcher/pmi: .
@@ -103,7 +103,7 @@ launcher/spec: . launcher launcher/slurmenv mtc/record
 launcher/topology: .
 launcher/watch: . launcher launcher/events launcher/events/ring
 launcher/wire: . dht launcher mtc/queue
-mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/search mtc/submit mtc/tokens
+mtc: . mtc/before mtc/ends mtc/graph mtc/lines mtc/message mtc/plan mtc/policy mtc/queue mtc/record mtc/replica mtc/report mtc/search mtc/submit mtc/tokens
 mtc/before: . mtc/record
 mtc/ends: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/graph: . mtc/policy mtc/record
@@ -113,6 +113,7 @@ mtc/queue: . mtc/policy mtc/record
 mtc/message: . mtc/policy mtc/record
 mtc/policy: . mtc/record
 mtc/record: . varint
+mtc/report: . mtc/record
 mtc/replica: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/search: . mtc/message mtc/policy mtc/record
 mtc/submit: . mtc/graph mtc/policy mtc/record
@@ -124,7 +125,7 @@ scripts/...: *
 slots: .
 stealer: .
 testbed/...: * testbed
-testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed
+testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/report mtc/submit slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
 testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril

@@ -6,7 +6,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/launcher/events"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // ClientID names a connection of a local client while the connection lasts.
@@ -184,7 +184,7 @@ type Outbox struct {
 
 	// Actions on started tasks.
 	TaskStops   []TaskStop
-	TaskLosers  []mtc.Loser
+	TaskLosers  []report.Loser
 	TaskForgets []filch.JobID
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // Add gives an open bag more tasks; repeated additions with the same token count once.
@@ -42,8 +43,8 @@ func (c *Core) Add(now time.Duration, id filch.JobID, token, count int32, lines 
 }
 
 func (c *Core) notAdded(j *job, token, count int32, why string) {
-	c.out.Tells = append(c.out.Tells, Tell{
-		Job: j.id, What: TellRefused, Token: token,
+	c.out.Tells = append(c.out.Tells, report.Tell{
+		Job: j.id, What: report.TellRefused, Token: token,
 		Error: filch.Errorf(filch.Invalid, "cannot add %d tasks to job %d: %s", count, j.id, why),
 	})
 	c.forget(j)
@@ -66,7 +67,7 @@ func (c *Core) added(j *job, rec *record.Job, a record.Addition, lines [][]byte)
 			c.notAdded(j, a.Token, a.Count, "its lines came too late, and were given up")
 			return
 		}
-		c.out.Tells = append(c.out.Tells, Tell{Job: j.id, What: TellAdded, Token: a.Token, Base: a.Base, Total: rec.Total})
+		c.out.Tells = append(c.out.Tells, report.Tell{Job: j.id, What: report.TellAdded, Token: a.Token, Base: a.Base, Total: rec.Total})
 		c.forget(j)
 	}
 	left += c.put(record.LinePuts(j.id, a.Base, lines), done)

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
@@ -120,11 +121,11 @@ func TestSlowAdderIsRefused(t *testing.T) {
 		t.Errorf("tally %+v, want 3 lost", j.Tally())
 	}
 	for _, k := range d.tells {
-		if k.What == TellAdded {
+		if k.What == report.TellAdded {
 			t.Errorf("lines that came too late count as added: %+v", k)
 		}
 	}
-	if n := len(d.tells); n == 0 || d.tells[n-1].What != TellRefused {
+	if n := len(d.tells); n == 0 || d.tells[n-1].What != report.TellRefused {
 		t.Errorf("told %+v, want a refusal", d.tells)
 	}
 }
@@ -152,7 +153,7 @@ func TestAdditionsAreOfOneKind(t *testing.T) {
 		}
 		r.act(d)
 		r.idle(50 * time.Millisecond)
-		if n := len(d.tells); n == 0 || d.tells[n-1].What != TellRefused {
+		if n := len(d.tells); n == 0 || d.tells[n-1].What != report.TellRefused {
 			t.Errorf("lines %v: told %+v, want a refusal", lines, d.tells)
 		}
 	}

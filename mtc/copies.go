@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // rivals are what a run has to do with copies: its own, or that it is a copy.
@@ -52,7 +53,7 @@ func (n node) Stop(run uint64, job filch.JobID) { n.out.Stops = append(n.out.Sto
 
 func (n node) Outdone(id filch.JobID, index int32) {
 	if j := n.jobs[id]; j != nil && j.spec != nil && j.Graph() {
-		n.out.Losers = append(n.out.Losers, Loser{id, j.spec.Name(index)})
+		n.out.Losers = append(n.out.Losers, report.Loser{Job: id, Name: j.spec.Name(index)})
 	}
 }
 

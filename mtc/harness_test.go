@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
@@ -62,7 +63,7 @@ type rigNode struct {
 	*Core
 	out     Out
 	running []rigRun
-	tells   []Tell
+	tells   []report.Tell
 	stops   int
 	mail    []rigMail
 	down    bool
@@ -229,11 +230,11 @@ func (r *rig) sweep(d *rigNode) {
 	if d != r.home() {
 		return
 	}
-	var list []Stored
+	var list []record.Stored
 	for k, v := range r.records {
-		list = append(list, Stored{k, v})
+		list = append(list, record.Stored{Key: k, Value: v})
 	}
-	slices.SortFunc(list, func(a, b Stored) int { return compare(a.Key, b.Key) })
+	slices.SortFunc(list, func(a, b record.Stored) int { return compare(a.Key, b.Key) })
 	d.Homed(r.now, list, &d.out)
 	r.act(d)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // onJobAnswer takes in a job's record, looked up or watched.
@@ -19,8 +20,8 @@ func (c *Core) onJobAnswer(j *job, a record.Answer) {
 	if a.Status == record.AnswerAbsent {
 		if j.follow {
 			j.follow = false
-			c.out.Tells = append(c.out.Tells, Tell{
-				Job: j.id, What: TellRefused, Error: filch.Errorf(filch.NotFound, "there is no job %d", j.id),
+			c.out.Tells = append(c.out.Tells, report.Tell{
+				Job: j.id, What: report.TellRefused, Error: filch.Errorf(filch.NotFound, "there is no job %d", j.id),
 			})
 		}
 		if j.leader == nil {
@@ -73,9 +74,9 @@ func (c *Core) onRecord(j *job, rec *record.Job) {
 }
 
 func (c *Core) tellProgress(j *job) {
-	t := Tell{Job: j.id, What: TellProgress, Tally: j.rec.Tally(), Total: j.rec.Total, State: j.rec.State(), Finished: j.rec.Finished()}
+	t := report.Tell{Job: j.id, What: report.TellProgress, Tally: j.rec.Tally(), Total: j.rec.Total, State: j.rec.State(), Finished: j.rec.Finished()}
 	if t.Finished {
-		t.What = TellFinished
+		t.What = report.TellFinished
 	}
 	c.out.Tells = append(c.out.Tells, t)
 }
@@ -83,7 +84,7 @@ func (c *Core) tellProgress(j *job) {
 // finish ends a job here: all of its tasks have their end.
 func (c *Core) finish(j *job) {
 	if !j.over && j.leader != nil {
-		c.out.Over = append(c.out.Over, Over{Job: j.id, Record: j.rec})
+		c.out.Over = append(c.out.Over, report.Over{Job: j.id, Record: j.rec})
 	}
 	if j.follow {
 		c.tellProgress(j)

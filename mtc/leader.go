@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
@@ -47,7 +48,7 @@ type graphReads struct {
 }
 
 // Submit takes a job of clients at this node. Submit returns an error for an invalid
-// submission; later results go to the clients as [Tell].
+// submission; later results go to the clients as [report.Tell].
 func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	c.enter(now, out)
 	if err := s.Check(); err != nil {
@@ -137,8 +138,8 @@ func (c *Core) refuse(j *job, why string) {
 	if c.jobs[j.id] != j || j.leader == nil {
 		return
 	}
-	c.out.Tells = append(c.out.Tells, Tell{
-		Job: j.id, What: TellRefused, Error: filch.Errorf(filch.Unavailable, "cannot submit job %d: %s", j.id, why),
+	c.out.Tells = append(c.out.Tells, report.Tell{
+		Job: j.id, What: report.TellRefused, Error: filch.Errorf(filch.Unavailable, "cannot submit job %d: %s", j.id, why),
 	})
 	j.leader = nil
 	j.follow = false
@@ -152,7 +153,7 @@ func (c *Core) createJob(j *job) {
 			c.refuse(j, "its number is taken")
 			return
 		}
-		c.out.Tells = append(c.out.Tells, Tell{Job: j.id, What: TellAccepted, Total: rec.Total})
+		c.out.Tells = append(c.out.Tells, report.Tell{Job: j.id, What: report.TellAccepted, Total: rec.Total})
 		c.watchJob(j)
 		c.onRecord(j, rec)
 		c.openJob(j)
@@ -313,8 +314,8 @@ func (c *Core) commitVoid(j *job, op record.JobOp) {
 	c.commits.merge(record.KeyJob(j.id), record.RecordJob, record.EncodeJobOp(op), func(a record.Answer) {
 		_, rec, err := record.DecodeJobReply(a.Value)
 		if err != nil || rec == nil {
-			c.out.Tells = append(c.out.Tells, Tell{
-				Job: j.id, What: TellRefused, Error: filch.Errorf(filch.NotFound, "there is no job %d", j.id),
+			c.out.Tells = append(c.out.Tells, report.Tell{
+				Job: j.id, What: report.TellRefused, Error: filch.Errorf(filch.NotFound, "there is no job %d", j.id),
 			})
 			c.forget(j)
 			return

@@ -74,7 +74,7 @@ func TestAnOwnerThatWasNeverSeenIsGone(t *testing.T) {
 		out := Out{}
 		asked := func(now time.Duration) bool {
 			out.Reset()
-			if c.Homed(now, []Stored{{record.KeyJob(1), rec.Encode()}}, &out); len(out.Proposals) > 1 {
+			if c.Homed(now, []record.Stored{{Key: record.KeyJob(1), Value: rec.Encode()}}, &out); len(out.Proposals) > 1 {
 				t.Fatalf("%d proposals", len(out.Proposals))
 			}
 			return len(out.Proposals) == 1

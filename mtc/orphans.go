@@ -64,7 +64,7 @@ func (f *failover) onDeath(o record.Owner) {
 // Homed takes in the records homed at this node. Ranges and tasks of a dead node go to
 // this node, by an operation at the record, and the node sends tallies again that may
 // have died with their reporter.
-func (c *Core) Homed(now time.Duration, list []Stored, out *Out) {
+func (c *Core) Homed(now time.Duration, list []record.Stored, out *Out) {
 	c.enter(now, out)
 	retell := c.failover.Swept(now)
 	for i := range list {

@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // leftover is the tasks to queue of a job from an earlier instance, once the job may
@@ -30,9 +31,9 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 	rec.Leader, rec.Hop = c.self, 0
 	if rec.Finished() {
 		c.commits.merge(record.KeyJob(r.ID), record.RecordJob, record.EncodeJobOp(record.JobOp{Kind: record.JobCreate, Job: &rec}), func(a record.Answer) {
-			t := Tell{Job: r.ID, What: TellAccepted, Total: rec.Total}
+			t := report.Tell{Job: r.ID, What: report.TellAccepted, Total: rec.Total}
 			if v, _, err := record.DecodeJobReply(a.Value); a.Status != record.AnswerDone || err != nil || v != record.VerdictDone {
-				t.What, t.Error = TellRefused, filch.Errorf(filch.Unavailable, "cannot restore job %d: its number is taken", r.ID)
+				t.What, t.Error = report.TellRefused, filch.Errorf(filch.Unavailable, "cannot restore job %d: its number is taken", r.ID)
 			}
 			c.out.Tells = append(c.out.Tells, t)
 		})

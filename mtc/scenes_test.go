@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
@@ -258,7 +259,7 @@ func TestAddAndClose(t *testing.T) {
 	}
 	r.act(d)
 	r.idle(time.Second)
-	if last := d.tells[len(d.tells)-1]; last.What != TellRefused {
+	if last := d.tells[len(d.tells)-1]; last.What != report.TellRefused {
 		t.Errorf("adding to a closed bag: %+v, want it refused", last)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/search"
 )
 
@@ -184,7 +185,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.fresh = true
 	if mv.some {
-		t.happened(Happening{What: WhatWon, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
+		t.happened(report.Event{Kind: report.Won, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
 		t.Poll.Win(t.now, mv.job)
 		t.Poll.Steals.Took(key.victim.Node)
 	}
@@ -239,7 +240,7 @@ func (t *thief) arrived(mv *moving, j *job, lo, hi int32, victim filch.NodeName)
 	if j.spec != nil {
 		first = j.spec.Name(lo)
 	}
-	t.happened(Happening{What: WhatMoved, Job: j.id, Task: first, Count: hi - lo, Peer: victim})
+	t.happened(report.Event{Kind: report.Moved, Job: j.id, Task: first, Count: hi - lo, Peer: victim})
 }
 
 // gotWork makes received tasks ready, or void.
@@ -302,7 +303,7 @@ func (t *thief) tookTask(j *job, task *message.TaskItem) {
 // Send sends a message of the search.
 func (n node) Send(to filch.NodeName, m message.Message) {
 	if _, steal := m.(*message.Steal); steal {
-		n.happened(Happening{What: WhatTried, Peer: to})
+		n.happened(report.Event{Kind: report.Tried, Peer: to})
 	}
 	n.send(to, m)
 }

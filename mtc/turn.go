@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // turn is an input of a Core: the time of the input, and the Out for the actions that
@@ -24,10 +25,10 @@ func (t *turn) send(to filch.NodeName, m message.Message) {
 }
 
 func (t *turn) note(level int8, id filch.JobID, format string, args ...any) {
-	t.out.Notes = append(t.out.Notes, Note{Level: level, Text: fmt.Sprintf(format, args...), Job: id})
+	t.out.Notes = append(t.out.Notes, report.Note{Level: level, Text: fmt.Sprintf(format, args...), Job: id})
 }
 
-func (t *turn) happened(h Happening) { t.out.Happened = append(t.out.Happened, h) }
+func (t *turn) happened(e report.Event) { t.out.Events = append(t.out.Events, e) }
 
 // The levels of notes, as slog has them.
 const (

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // End is the end of a started task.
@@ -58,95 +59,25 @@ type Stop struct {
 	Job filch.JobID
 }
 
-// Loser is a task that ended well here after another end was recorded: its files are in vain.
-type Loser struct {
-	Job  filch.JobID
-	Name int32 // as in [Start]
-}
-
-// Stored is a record whose home is this node.
-type Stored struct {
-	Key   string
-	Value []byte
-}
-
 // Send is a message to another node, never to this one.
 type Send struct {
 	To      filch.NodeName
 	Message message.Message
 }
 
-// Tell is news for the clients of a job at this node.
-type Tell struct {
-	Job      filch.JobID
-	What     TellKind
-	Tally    record.Tally
-	Total    int32
-	State    filch.State
-	Error    *filch.Error // TellRefused
-	Token    int32        // TellAdded
-	Base     int32        // TellAdded: the index of the first task
-	Finished bool
-}
-
-// Over is a job that has ended, with its last record.
-type Over struct {
-	Job    filch.JobID
-	Record *record.Job
-}
-
-// TellKind is a kind of [Tell].
-type TellKind uint8
-
-// The kinds of news.
-const (
-	TellAccepted TellKind = iota // every record of the submission is committed
-	TellRefused
-	TellAdded
-	TellProgress // to clients that follow the job
-	TellFinished // to clients that follow the job
-)
-
-// Note is an event for the log: level as slog has it.
-type Note struct {
-	Level int8
-	Text  string
-	Job   filch.JobID
-}
-
-// Happening is an event of a node's search for work, for people who watch the node.
-type Happening struct {
-	What  What
-	Job   filch.JobID
-	Task  int32 // WhatMoved: the first task, by its number for people
-	Count int32 // tasks
-	Peer  filch.NodeName
-}
-
-// What is a kind of [Happening].
-type What uint8
-
-// The kinds of happenings.
-const (
-	WhatTried What = iota // the node asks Peer for tasks
-	WhatWon               // Count tasks of Peer are here now
-	WhatMoved             // consecutive tasks of Peer are here now
-	WhatGiven             // Peer has Count tasks of this node
-)
-
 // Out lists the actions for the caller, in the order of the fields. The caller reuses an
 // Out; the Core only appends.
 type Out struct {
-	Notes     []Note
-	Happened  []Happening
-	Over      []Over // jobs that this node leads, and that have ended
+	Notes     []report.Note
+	Events    []report.Event
+	Over      []report.Over // jobs that this node leads, and that have ended
 	Proposals []record.Proposal
 	Starts    []Start
 	Goes      []uint64 // runs of gangs whose start is committed: see [Gangs.Launched]
 	Stops     []Stop
-	Losers    []Loser
+	Losers    []report.Loser
 	Sends     []Send
-	Tells     []Tell
+	Tells     []report.Tell
 	Reserved  []filch.JobID // runs that have the tokens of their reservation
 	// Dead owners of gangs: find out when their ranks are gone, and call [Gangs.RanksGone].
 	Remains []record.Owner
@@ -160,6 +91,6 @@ func (o *Out) Reset() {
 	clear(o.Proposals)
 	o.Notes, o.Proposals, o.Starts, o.Stops = o.Notes[:0], o.Proposals[:0], o.Starts[:0], o.Stops[:0]
 	o.Sends, o.Tells, o.Reserved, o.Sweep, o.Bad = o.Sends[:0], o.Tells[:0], o.Reserved[:0], false, ""
-	o.Happened, o.Over = o.Happened[:0], o.Over[:0]
+	o.Events, o.Over = o.Events[:0], o.Over[:0]
 	o.Remains, o.Goes, o.Losers = o.Remains[:0], o.Goes[:0], o.Losers[:0]
 }

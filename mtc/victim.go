@@ -9,6 +9,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // victim is the part of a node that other nodes steal from.
@@ -292,7 +293,7 @@ func (v *victim) onDone(from filch.NodeName, m *message.Done) {
 		return
 	}
 	v.took(v.now - x.since)
-	given := Happening{What: WhatGiven, Peer: from}
+	given := report.Event{Kind: report.Given, Peer: from}
 	for i := range x.items {
 		f := &x.items[i]
 		if i == 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
@@ -33,17 +34,17 @@ func reportEnd(t *local.Turn, r *Running, e *mtc.End) {
 // reportHappened reports the search of the core for work, and the ends of the jobs that
 // this node leads.
 func reportHappened(t *local.Turn, o *mtc.Out) {
-	for i := range o.Happened {
-		h := &o.Happened[i]
+	for i := range o.Events {
+		h := &o.Events[i]
 		e := events.Event{Job: h.Job, Peer: h.Peer, Count: int64(h.Count)}
-		switch h.What {
-		case mtc.WhatTried:
+		switch h.Kind {
+		case report.Tried:
 			e.Kind = events.StealTried
-		case mtc.WhatWon:
+		case report.Won:
 			e.Kind = events.StealWon
-		case mtc.WhatGiven:
+		case report.Given:
 			e.Kind = events.StealGiven
-		case mtc.WhatMoved:
+		case report.Moved:
 			e.Kind, e.Count, e.Task, e.Tasks = events.TaskMoved, 0, h.Task, h.Count
 		}
 		t.Event(e)

@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // Serve sets the ranks and the parents of the tasks' steps, the runs of gangs, and the waits
@@ -152,7 +153,7 @@ func (w *Tasks) Unfollow(t *local.Turn, client launcher.ClientID) {
 // cancelPartial cancels a job whose client went before submitting all of it. The node
 // cancels once more after the acceptance, since before then there is nothing to cancel.
 func (w *Tasks) cancelPartial(t *local.Turn, id filch.JobID) {
-	w.out.Notes = append(w.out.Notes, mtc.Note{
+	w.out.Notes = append(w.out.Notes, report.Note{
 		Level: local.NoteWarn, Job: id, Text: fmt.Sprintf("job %d is cancelled: the client ended before all tasks were submitted", id),
 	})
 	w.ready(t).Cancel(t.Now, id, "", &w.out)
@@ -169,9 +170,9 @@ func (a *sleep) Before(b *sleep) bool { return a.due < b.due || a.due == b.due &
 
 // sweepTasks passes to the core the tasks' records whose home is this node.
 func (w *Tasks) sweepTasks(t *local.Turn) {
-	var list []mtc.Stored
+	var list []record.Stored
 	for r := range w.records.Homed(record.Prefix) {
-		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
+		list = append(list, record.Stored{Key: string(r.Key), Value: r.Value})
 	}
 	w.ready(t).Homed(t.Now, list, &w.out)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // MirrorEvery is how far a mirror is behind at most, besides the time needed by the file
@@ -158,9 +158,9 @@ func (w *Tasks) resumesEnd() {
 
 // onResumed handles the core's answer for a job to be resumed. false: the Tell is not for
 // such a job, or the job is resumed already.
-func (w *Tasks) onResumed(t *local.Turn, told *mtc.Tell) bool {
+func (w *Tasks) onResumed(t *local.Turn, told *report.Tell) bool {
 	q := &w.resumes
-	if len(q.jobs) == 0 || q.jobs[0].ID != told.Job || told.What != mtc.TellAccepted && told.What != mtc.TellRefused {
+	if len(q.jobs) == 0 || q.jobs[0].ID != told.Job || told.What != report.TellAccepted && told.What != report.TellRefused {
 		return false
 	}
 	q.jobs = q.jobs[1:]

@@ -6,11 +6,11 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/report"
 )
 
 // tellTasks reports the core's Tell about a job to the job's clients.
-func (w *Tasks) tellTasks(t *local.Turn, told *mtc.Tell) {
+func (w *Tasks) tellTasks(t *local.Turn, told *report.Tell) {
 	news := launcher.TaskNews{
 		Job: told.Job, Total: told.Total, Tally: told.Tally, State: told.State,
 		Token: told.Token, Base: told.Base, Err: told.Error,
@@ -23,19 +23,19 @@ func (w *Tasks) tellTasks(t *local.Turn, told *mtc.Tell) {
 		return
 	}
 	switch told.What {
-	case mtc.TellAccepted:
+	case report.TellAccepted:
 		news.What = launcher.TasksAccepted
 		w.setPending(told.Job, pendingReports{adding: w.pending[told.Job].adding})
 		if w.partial[told.Job].gone {
 			delete(w.partial, told.Job)
 			w.cancelPartial(t, told.Job)
 		}
-	case mtc.TellRefused:
+	case report.TellRefused:
 		news.What = launcher.TasksRefused
 		delete(w.pending, told.Job)
-	case mtc.TellProgress:
+	case report.TellProgress:
 		news.What = launcher.TasksProgress
-	case mtc.TellFinished:
+	case report.TellFinished:
 		news.What = launcher.TasksFinished
 		delete(w.pending, told.Job)
 		delete(w.partial, told.Job)
@@ -51,8 +51,8 @@ func (w *Tasks) tellTasks(t *local.Turn, told *mtc.Tell) {
 
 // tellAdded reports the result of an addition to its client only: a refusal ends the
 // client's work.
-func (w *Tasks) tellAdded(t *local.Turn, told *mtc.Tell, news launcher.TaskNews) {
-	if news.What = launcher.TasksAdded; told.What == mtc.TellRefused {
+func (w *Tasks) tellAdded(t *local.Turn, told *report.Tell, news launcher.TaskNews) {
+	if news.What = launcher.TasksAdded; told.What == report.TellRefused {
 		news.What = launcher.TasksRefused
 	}
 	u := w.pending[told.Job]

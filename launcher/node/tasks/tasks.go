@@ -363,7 +363,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 // idle reports whether the core's output is empty.
 func (w *Tasks) idle() bool {
 	o := &w.out
-	return len(o.Notes)+len(o.Happened)+len(o.Over)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Losers)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
+	return len(o.Notes)+len(o.Events)+len(o.Over)+len(o.Proposals)+len(o.Starts)+len(o.Stops)+len(o.Losers)+len(o.Sends)+len(o.Tells)+len(o.Reserved)+len(o.Remains)+len(o.Goes) == 0 && !o.Sweep
 }
 
 // stopTask ends the task with the core's run number run.

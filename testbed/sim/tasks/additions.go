@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -92,7 +93,7 @@ func (t *truth) line(j *job, s mtc.Start) {
 }
 
 // addedOne takes in that a client was told that an addition is kept.
-func (t *truth) addedOne(k mtc.Tell) {
+func (t *truth) addedOne(k report.Tell) {
 	j := t.jobs[k.Job]
 	for i := range j.added {
 		if a := &j.added[i]; a.token == k.Token {

@@ -58,9 +58,9 @@ func (g ground) Stored(op *dht.Op, old, value []byte) {
 func (w *World) record(key string) []byte { return w.records.Value(dht.Key(key)) }
 
 // homed lists the records whose home is h.
-func (h *host) homed() (list []mtc.Stored) {
+func (h *host) homed() (list []record.Stored) {
 	for r := range h.port.Homed(record.Prefix) {
-		list = append(list, mtc.Stored{Key: string(r.Key), Value: r.Value})
+		list = append(list, record.Stored{Key: string(r.Key), Value: r.Value})
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/report"
 	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
@@ -227,11 +228,11 @@ func parse(key string) (id filch.JobID, number int32) {
 	return filch.JobID(n), number
 }
 
-func (t *truth) told(_ *host, k mtc.Tell) {
+func (t *truth) told(_ *host, k report.Tell) {
 	switch {
-	case k.What == mtc.TellAdded:
+	case k.What == report.TellAdded:
 		t.addedOne(k)
-	case k.What == mtc.TellRefused && k.Token == 0:
+	case k.What == report.TellRefused && k.Token == 0:
 		t.breach("job %d: %v", k.Job, k.Error)
 	}
 }
