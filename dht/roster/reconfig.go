@@ -69,6 +69,11 @@ type View interface {
 	SetLeft(who dht.Replica, left bool)
 	// Await names the nodes to answer before the roster can change further.
 	Await([]filch.NodeName)
+	// Outlived reports whether a replica has spoken since this node knows of the loss of
+	// another, or has not answered for long.
+	Outlived(who, lost dht.Replica) bool
+	// Doubt names the nodes to speak before shards are left to them alone.
+	Doubt([]filch.NodeName)
 	// Random returns a number below n; only a planted fault calls Random.
 	Random(n int) int
 }
@@ -91,6 +96,7 @@ type reconfig struct {
 	lost []bool  // by shard: no replica lives
 
 	awaits []filch.NodeName // nodes to answer before more can change
+	doubts []filch.NodeName // nodes to speak before shards are left to them
 }
 
 // Next computes the roster after base, from node self's view and the wishes in asks; nil
@@ -112,6 +118,7 @@ func Next(v View, self dht.Replica, base *Roster, asks []Change) *Roster {
 	e.forgetGone()
 	e.renumber()
 	v.Await(e.awaits)
+	v.Doubt(e.doubts)
 	if slices.Equal(e.r.Members, base.Members) && slices.Equal(e.r.Shards, base.Shards) && !e.r.Sealed() {
 		return nil
 	}
@@ -272,26 +279,35 @@ func (e *reconfig) renumber() {
 // effect is the same as an exclusion for silence: an epoch is over for the dropped
 // replica.
 //
-// A known limit: the remaining replica may have died within the detection time,
-// unnoticed. Then the remaining replica was alone in a config without doing anything, and
-// only this replica's disk counts: if this disk is damaged, acknowledged changes on the
-// disks of the dropped replicas are not recovered. To use these disks, the roster would
-// have to record that the remaining replica has acknowledged nothing alone. This would
-// cost another change of the roster for each death, and no writes until the change is
-// chosen.
+// A remaining replica may have died unnoticed, before the others. Its disk alone would
+// count then, and may lack what the disks of the dropped replicas have. So one of the
+// remaining replicas must have spoken since this node knows of the others' loss.
+//
+// A known limit: this replica may die after its answer, before the config has another
+// replica. To use the disks of the dropped replicas then, the roster would have to record
+// that the remaining replica has acknowledged nothing alone. This would cost another
+// change of the roster for each death, and no writes until the change is chosen.
 func (e *reconfig) shrink() {
 	for i, c := range e.r.Shards {
-		alive := 0
+		var fine, dropped []dht.Replica
 		left := slices.DeleteFunc(slices.Clone(c.Replicas), func(r dht.Replica) bool {
 			m, ok := e.at(r)
 			if ok && e.stand[m] == Fine {
 				// A silent replica may be dead: other replicas are not dropped before the
 				// silent replica's state is known, as their disks may be needed.
-				alive++
+				fine = append(fine, r)
 			}
-			return ok && e.stand[m] == Away || !ok && e.view.Standing(r) == Over
+			drop := ok && e.stand[m] == Away || !ok && e.view.Standing(r) == Over
+			if drop {
+				dropped = append(dropped, r)
+			}
+			return drop
 		})
-		if alive == 0 {
+		if len(fine) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(fine, func(r dht.Replica) bool { return e.outlived(r, dropped) }) {
+			e.doubt(fine)
 			continue
 		}
 		if mutantNaiveHome && !slices.Contains(left, c.Primary()) {
@@ -300,10 +316,24 @@ func (e *reconfig) shrink() {
 		}
 		m, learning := e.at(c.Learner)
 		lost := c.Learner != dht.Replica{} && (!learning || e.stand[m] == Away)
-		if len(left) < len(c.Replicas) || lost {
+		if len(dropped) > 0 || lost {
 			// With a new epoch the primary knows that the learner was not admitted, and
 			// needs no more acknowledgments of the learner.
 			e.set(i, c.Next(left))
+		}
+	}
+}
+
+// outlived reports whether a replica has spoken since the loss of all the others is known.
+func (e *reconfig) outlived(r dht.Replica, others []dht.Replica) bool {
+	return r == e.self || !slices.ContainsFunc(others, func(o dht.Replica) bool { return !e.view.Outlived(r, o) })
+}
+
+// doubt notes replicas of which one must speak before the others of its shard are dropped.
+func (e *reconfig) doubt(rs []dht.Replica) {
+	for _, r := range rs {
+		if !slices.Contains(e.doubts, r.Name) {
+			e.doubts = append(e.doubts, r.Name)
 		}
 	}
 }

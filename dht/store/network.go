@@ -93,9 +93,11 @@ type peer struct {
 	inc       uint64
 	listed    bool // the member list knows this incarnation
 	state     dht.PeerState
-	have      uint64 // epoch of the newest roster that the peer is known to have
-	confirmed uint64 // the incarnation that confirmed a roster with itself as a member
-	owed      bool   // this node still has to send the roster to the peer
+	have      uint64        // epoch of the newest roster that the peer is known to have
+	confirmed uint64        // the incarnation that confirmed a roster with itself as a member
+	owed      bool          // this node still has to send the roster to the peer
+	heard     time.Duration // the last message of this incarnation; 0: none
+	lostAt    time.Duration // when this node learned that an incarnation is gone or over; 0: never
 	caller    caller
 	outbound  outbound
 	streams   streams

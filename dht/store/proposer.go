@@ -56,6 +56,8 @@ type proposer struct {
 	// awaited are the members to answer the roster before becoming acceptors, or before
 	// other nodes can leave shards to these members.
 	awaited       []filch.NodeName
+	doubted       []filch.NodeName // to speak before shards are left to them alone
+	doubting      bool             // they were asked a moment ago
 	excludedUntil map[exclusion]time.Duration
 	places        map[filch.NodeName]dht.Point
 }
@@ -190,7 +192,7 @@ func (w *proposer) consider() {
 	// sender may see the first acceptor as silent. Two concurrent proposals are safe.
 	asked := len(w.wishes) > 0 && w.view.roster != nil && w.view.roster.IsAcceptor(w.self.Name)
 	if !asked && !w.overdue() && w.acting() != w.self.Name {
-		w.wishes = nil
+		w.wishes, w.doubted = nil, nil
 		clear(w.wished)
 		return
 	}

@@ -75,8 +75,11 @@ func (s *Store) replay() {
 	}
 }
 
-// onKnown notes that a peer knows the roster of an epoch.
+// onKnown notes that a peer lives, and knows the roster of an epoch.
 func (s *Store) onKnown(p *peer, epoch uint64) {
+	if p.heard = s.now; slices.Contains(s.proposer.doubted, p.name) {
+		s.proposer.wake()
+	}
 	news := p.have < epoch
 	p.have = max(p.have, epoch)
 	if s.view.roster == nil || epoch != s.view.roster.Epoch {

@@ -101,7 +101,9 @@ func (b *rosterSync) onWant(p *peer, m *message.Want) {
 	p.have = m.Roster
 	if b.view.roster != nil && b.view.roster.Epoch > m.Roster {
 		b.tell(p)
+		return
 	}
+	b.network.send(p, &message.Have{}, 0) // the asker may want to know whether this node lives
 }
 
 // tell sends a node the missing part of the roster.

@@ -155,6 +155,9 @@ func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 	if m.Incarnation > p.inc {
 		s.renew(p, m.Incarnation)
 	}
+	if p.state < dht.PeerGone && m.State >= dht.PeerGone {
+		p.lostAt = s.now
+	}
 	p.listed, p.state = true, m.State
 	if p.state >= dht.PeerDead {
 		s.lose(p)
@@ -170,7 +173,7 @@ func (s *Store) Member(now time.Duration, m dht.Peer, out *Out) {
 // incarnation are void.
 func (s *Store) renew(p *peer, incarnation uint64) {
 	s.lose(p)
-	p.inc, p.listed, p.have = incarnation, false, 0
+	p.inc, p.listed, p.have, p.heard, p.lostAt = incarnation, false, 0, 0, s.now
 	p.caller.dedup = record.Dedup{}
 }
 

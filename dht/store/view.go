@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/roster"
+	"github.com/filch-hpc/filch/dht/store/message"
 )
 
 // unknownAfter is how long a member of the roster may be missing from the member list:
@@ -135,6 +136,30 @@ func (v worldView) SetLeft(r dht.Replica, left bool) {
 
 // Await notes the nodes to answer before the roster can change further.
 func (v worldView) Await(names []filch.NodeName) { v.w.awaited = names }
+
+// Outlived reports whether a replica has spoken since this node knows of the loss of
+// another, or has been asked in vain for as long as a lost shard waits for disks.
+func (v worldView) Outlived(r, lost dht.Replica) bool {
+	p, at := v.w.peers.know(r.Name), max(v.w.peers.know(lost.Name).lostAt, v.w.began)
+	return p.inc == r.Incarnation && (p.heard > at || v.w.now >= at+RecoverAfter)
+}
+
+// Doubt names the nodes to speak before shards are left to them alone, and asks them now
+// and then. The store of a node that lives answers.
+func (v worldView) Doubt(names []filch.NodeName) {
+	w := v.w
+	if w.doubted = names; len(names) == 0 || w.doubting {
+		return
+	}
+	w.doubting = true
+	for _, n := range names {
+		w.network.send(w.peers.know(n), &message.Want{}, 0)
+	}
+	w.in(wantEvery, func() {
+		w.doubting = false
+		w.wake()
+	})
+}
 
 // Random returns a number below n.
 func (v worldView) Random(n int) int { return v.w.dice.IntN(n) }
