@@ -34,7 +34,9 @@ func slantReplicas(w *World, d *engine.Dice) {
 		}
 		s.Spec.Replicas, s.Spec.Cap = uint8(1+d.N(2)), 0
 		s.Spec.Once = d.Chance(0.1)
-		b.stepEvery = 0 // the steps of a task that lost may outlive the bag for a moment
+		if b.stepEvery = 0; d.Chance(0.3) {
+			b.stepEvery = 1 + d.N(6)
+		}
 		if len(s.Nodes) == 0 {
 			s.Total = min(s.Total, 60)
 		}
@@ -62,6 +64,16 @@ func (w *World) beganCopy(b *bag, s *mtc.Start, h *host) {
 	}
 	w.copies++
 	w.checkRivals(b, s.Index)
+}
+
+// copied reports whether a copy of a task began.
+func (b *bag) copied(index int32) bool {
+	for k := range b.copies { // any order: whether there is one
+		if k.index == index {
+			return true
+		}
+	}
+	return false
 }
 
 // checkRivals: at most a task and its copies run at a time, as far as hosts that are well tell.
@@ -101,6 +113,11 @@ func (w *World) awaitLosers(b *bag) {
 				if p.bag == b && p.began < told && w.allWell(told) {
 					w.Fail("loser-runs", "task %d.%d runs on %s %v after its bag was over", b.id, p.launch.Start.Index, h.Name, losersWait)
 				}
+			}
+		}
+		for _, j := range w.jobs {
+			if p := j.task; p != nil && p.bag == b && p.began < told && j.live() && w.allWell(told) {
+				w.Fail("step-left", "step %d of task %d.%d runs on %s %v after its bag was over", j.id, b.id, p.launch.Start.Index, p.host.Name, losersWait)
 			}
 		}
 	})

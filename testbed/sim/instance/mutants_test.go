@@ -16,6 +16,7 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/record"
+	"github.com/filch-hpc/filch/mtc/replica"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -26,7 +27,7 @@ import (
 var plants = map[string]func(name string) bool{
 	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node/origin": origin.Plant,
 	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
-	"mtc": mtc.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"mtc": mtc.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the

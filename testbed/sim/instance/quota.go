@@ -121,14 +121,15 @@ func (w *World) isHalfDropped(b *bag, total int32) bool {
 
 // checkAllBegan: each task of a dropped bag was started, but those that its client
 // was told are lost. Such a one may never have begun: its node recorded the start
-// and died before it told the runner.
+// and died before it told the runner. Of a task whose slots a run took, a copy alone may
+// have begun.
 func (w *World) checkAllBegan(b *bag, n int32) {
 	if b.cancelled || b.gone || len(b.request.Nodes) > 0 || len(b.after) > 0 || b.each != nil {
 		return
 	}
 	lost := b.tally.Lost
 	for i := range n {
-		if b.starts[i] > 0 {
+		if b.starts[i] > 0 || b.copied(i) {
 			continue
 		}
 		if lost--; lost < 0 {

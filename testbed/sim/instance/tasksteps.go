@@ -109,8 +109,12 @@ func (h *host) stepOn(core int32) *keeper {
 }
 
 // checkStepsOver: when a task is said to have ended, so that it may start again,
-// nothing of its steps runs. Those of a host in trouble are found there later.
+// nothing of its steps runs. Those of a host in trouble are found there later, and so are those
+// of a start that another start of the task outdid: see [World.awaitLosers].
 func (w *World) checkStepsOver(b *bag, index int32, what string) {
+	if b.request.Spec.Replicas > 0 {
+		return
+	}
 	for _, j := range w.jobs {
 		p := j.task
 		if p == nil || p.bag != b || index >= 0 && p.launch.Start.Index != index || !j.live() || !p.over {
