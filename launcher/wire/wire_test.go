@@ -180,10 +180,10 @@ func TestHelloRefusesAnotherVersion(t *testing.T) {
 	if err != nil || h.Role != "client" {
 		t.Fatalf("got %+v, %v", h, err)
 	}
-	b[6] = 9
+	b[6] = wire.Version + 1
 	_, err = wire.DecodeHello(b)
-	if err == nil || !strings.Contains(err.Error(), "version 9") || !strings.Contains(err.Error(), fmt.Sprintf("version %d", wire.Version)) {
-		t.Errorf("got %v, want an error that names versions 9 and %d", err, wire.Version)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", wire.Version+1)) || !strings.Contains(err.Error(), fmt.Sprintf("version %d", wire.Version)) {
+		t.Errorf("got %v, want an error that names versions %d and %d", err, wire.Version+1, wire.Version)
 	}
 	if _, err = wire.DecodeHello([]byte("GET / HTTP/1.1\r\n")); err == nil {
 		t.Error("another protocol was accepted")
