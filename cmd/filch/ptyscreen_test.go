@@ -144,7 +144,7 @@ func (g *grid) control(args string, final byte) {
 		}
 		return
 	}
-	if strings.IndexAny(args, "<=>$ !") >= 0 || strings.IndexByte("mhlnctuqp", final) >= 0 {
+	if strings.ContainsAny(args, "<=>$ !") || strings.IndexByte("mhlnctuqp", final) >= 0 {
 		return // styles, modes and questions
 	}
 	var n []int

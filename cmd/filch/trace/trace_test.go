@@ -86,7 +86,7 @@ func readChrome(t *testing.T, b []byte) *drawn {
 			if row == "" {
 				t.Errorf("%+v has no row", e)
 			}
-			args := ""
+			var args strings.Builder
 			for _, k := range slices.Sorted(func(yield func(string) bool) {
 				for k := range e.Args {
 					if !yield(k) {
@@ -94,9 +94,9 @@ func readChrome(t *testing.T, b []byte) *drawn {
 					}
 				}
 			}) {
-				args += fmt.Sprintf(" %s=%v", k, e.Args[k])
+				fmt.Fprintf(&args, " %s=%v", k, e.Args[k])
 			}
-			d.slices = append(d.slices, drawnSlice{row, ns(e.Ts), ns(e.Ts) + ns(e.Dur), e.Name, args})
+			d.slices = append(d.slices, drawnSlice{row, ns(e.Ts), ns(e.Ts) + ns(e.Dur), e.Name, args.String()})
 		case "C":
 			d.counts = append(d.counts, fmt.Sprintf("%s %d %v", d.nodes[e.PID], ns(e.Ts), e.Args["n"]))
 		case "s", "f":

@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -179,11 +180,7 @@ func (m *Model) orderKey(k string) Order {
 const logLines = 200
 
 func runs(args ...string) Order {
-	title := "filch"
-	for _, a := range args {
-		title += " " + a
-	}
-	return Order{Run: args, Title: ui.Clean(title)}
+	return Order{Run: args, Title: ui.Clean("filch " + strings.Join(args, " "))}
 }
 
 func (m *Model) confirm(question string, o Order) { m.mode, m.ask, m.order = modeConfirm, question, o }

@@ -148,17 +148,18 @@ func endedText(t *launcher.Task) string {
 	if t.Code == nil || t.Node == "" {
 		return "never started"
 	}
-	text := fmt.Sprintf("ended with exit code %d on %s", *t.Code, t.Node)
+	var text strings.Builder
+	fmt.Fprintf(&text, "ended with exit code %d on %s", *t.Code, t.Node)
 	if t.Attempts > 1 {
-		text += fmt.Sprintf(" in attempt %d", t.Attempts)
+		fmt.Fprintf(&text, " in attempt %d", t.Attempts)
 	}
 	if t.ByCopy {
-		text += ", as a copy"
+		text.WriteString(", as a copy")
 	}
 	for _, r := range t.Rivals {
-		text += fmt.Sprintf("; the start on %s: %s", r.Node, r.Reason)
+		fmt.Fprintf(&text, "; the start on %s: %s", r.Node, r.Reason)
 	}
-	return text + fmt.Sprintf("; filch logs %d.%d shows the output", t.Job, t.Index)
+	return text.String() + fmt.Sprintf("; filch logs %d.%d shows the output", t.Job, t.Index)
 }
 
 // findHolders adds to an explanation the jobs that have the missing slots.
