@@ -50,7 +50,7 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 			if most < 0 {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-n %d: the number of jobs is at least 0", most))
 			}
-			earliest, err := earliestEnd(cmd, since)
+			earliest, err := cli.Since(cmd.Flags(), since)
 			if err := cmp.Or(err, l.check()); err != nil {
 				return err
 			}
@@ -92,17 +92,6 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 	cli.TimeVar(c.Flags(), &since, "since", 0, "only jobs that ended in the last `TIME`")
 	l.flags(c)
 	return c
-}
-
-// earliestEnd is the time that --since means, in Unix nanoseconds; 0 without the option.
-func earliestEnd(cmd *cobra.Command, since time.Duration) (int64, error) {
-	switch {
-	case !cmd.Flags().Changed("since"):
-		return 0, nil
-	case since <= 0:
-		return 0, ui.Misused(filch.Errorf(filch.Invalid, "--since takes a time of more than 0"))
-	}
-	return time.Now().Add(-since).UnixNano(), nil
 }
 
 // pastJobs are the ended jobs, by the time of their end.

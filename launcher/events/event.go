@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -67,34 +68,44 @@ func Cut(s string, limit int) string {
 // AppendTo appends the encoding of e to b: the kind, a set of the fields that are not zero,
 // the time and the number, and then these fields in the order of [field].
 func (e *Event) AppendTo(b []byte) []byte {
-	set := e.set()
-	b = append(b, uint8(e.Kind))
-	b = varint.AppendUvarints(b, uint64(set), zigzag(e.UnixNS), e.Seq)
+	c, v := varint.Encoder(b), *e
+	v.Peer, v.Reason = filch.NodeName(Cut(string(e.Peer), MaxPeer)), Cut(e.Reason, MaxReason)
+	v.layout(&c)
+	return c.B
+}
+
+// layout visits the fields of e in the order of the encoding.
+func (e *Event) layout(c *varint.Coder) {
+	c.Byte((*uint8)(&e.Kind))
+	set := field(c.UpTo(uint64(e.set()), math.MaxUint64))
+	e.UnixNS = c.Signed(e.UnixNS)
+	c.Uint(&e.Seq)
 	if set&fieldJob != 0 {
-		b = varint.AppendUvarints(b, zigzag(int64(e.Job)))
+		small(c, &e.Job)
 	}
 	if set&fieldTask != 0 {
-		b = varint.AppendUvarints(b, zigzag(int64(e.Task)), zigzag(int64(e.Tasks)))
+		small(c, &e.Task)
+		small(c, &e.Tasks)
+		c.Require(e.Tasks != 0)
 	}
 	if set&fieldTry != 0 {
-		b = varint.AppendUvarints(b, zigzag(int64(e.Try)))
+		small(c, &e.Try)
 	}
 	if set&fieldState != 0 {
-		b = append(b, uint8(e.State))
+		c.Byte((*uint8)(&e.State))
 	}
 	if set&fieldCode != 0 {
-		b = varint.AppendUvarints(b, zigzag(int64(e.Code)))
+		small(c, &e.Code)
 	}
 	if set&fieldPeer != 0 {
-		b = varint.AppendBytes(b, Cut(string(e.Peer), MaxPeer))
+		c.Text((*string)(&e.Peer), MaxPeer)
 	}
 	if set&fieldCount != 0 {
-		b = varint.AppendUvarints(b, zigzag(e.Count))
+		e.Count = c.Signed(e.Count)
 	}
 	if set&fieldReason != 0 {
-		b = varint.AppendBytes(b, Cut(e.Reason, MaxReason))
+		c.Text(&e.Reason, MaxReason)
 	}
-	return b
 }
 
 // set returns the fields of e that are not zero.
@@ -119,50 +130,22 @@ func (e *Event) set() (set field) {
 	return set
 }
 
-func zigzag(v int64) uint64 { return uint64(v)<<1 ^ uint64(v>>63) }
-
 // minBytes is the length of the shortest encoding of an event.
 const minBytes = 4
 
 // Decode decodes a row of events, as [Event.AppendTo] encodes them one after the other. An
 // event of an unknown kind is kept: a newer launcher may know the kind.
 func Decode(b []byte) ([]Event, error) {
-	r := varint.Reader{B: b}
+	c := varint.Decoder(b)
 	list := make([]Event, 0, min(len(b)/(2*minBytes), maxHint))
-	for r.Left() > 0 {
-		e := Event{Kind: Kind(r.Byte())}
-		set := field(r.Uvarint())
-		e.UnixNS, e.Seq = r.Varint(), r.Uvarint()
-		if set&fieldJob != 0 {
-			e.Job = filch.JobID(small(&r))
-		}
-		if set&fieldTask != 0 {
-			e.Task, e.Tasks = small(&r), small(&r)
-		}
-		if set&fieldTry != 0 {
-			e.Try = filch.Attempt(small(&r))
-		}
-		if set&fieldState != 0 {
-			e.State = filch.State(r.Byte())
-		}
-		if set&fieldCode != 0 {
-			e.Code = small(&r)
-		}
-		if set&fieldPeer != 0 {
-			e.Peer = filch.NodeName(r.Bytes(MaxPeer))
-		}
-		if set&fieldCount != 0 {
-			e.Count = r.Varint()
-		}
-		if set&fieldReason != 0 {
-			e.Reason = string(r.Bytes(MaxReason))
-		}
-		if r.Bad {
-			return nil, fmt.Errorf("event %d of %d bytes makes no sense", len(list), len(b))
+	for c.Left() > 0 {
+		var e Event
+		if e.layout(&c); c.Bad {
+			break
 		}
 		list = append(list, e)
 	}
-	if r.Bad {
+	if c.Bad {
 		return nil, fmt.Errorf("event %d of %d bytes makes no sense", len(list), len(b))
 	}
 	return list, nil
@@ -171,13 +154,13 @@ func Decode(b []byte) ([]Event, error) {
 // maxHint bounds the memory that Decode takes in advance.
 const maxHint = 4096
 
-// small reads a signed number of 32 bits.
-func small(r *varint.Reader) int32 {
-	v := r.Varint()
+// small visits a signed number of 32 bits.
+func small[T ~int32](c *varint.Coder, p *T) {
+	v := c.Signed(int64(*p))
 	if v != int64(int32(v)) {
-		r.Fail()
+		c.Fail()
 	}
-	return int32(v)
+	*p = T(v)
 }
 
 // Time is the time of the event, by the clock of its node.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,10 +44,11 @@ docs/events.md lists the kinds of events, and the keys of --json.`,
 		Example: "  filch events\n  filch events -f --job 7\n  filch events --since 10m --node n3\n  filch events -f --json | jq 'select(.event == \"node-lost\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("since") && f.since <= 0 {
-				return ui.Misused(filch.Errorf(filch.Invalid, "--since takes a time of more than 0"))
+			earliest, err := cli.Since(c.Flags(), f.since)
+			if err != nil {
+				return err
 			}
-			return f.run(g)
+			return f.run(g, earliest)
 		},
 	}
 	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on, and show new events as they come")
@@ -57,7 +59,7 @@ docs/events.md lists the kinds of events, and the keys of --json.`,
 	return c
 }
 
-func (f *flags) run(g *cli.Global) error {
+func (f *flags) run(g *cli.Global, earliest int64) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err
@@ -75,10 +77,7 @@ func (f *flags) run(g *cli.Global) error {
 		}
 		job = named[0].Job.String()
 	}
-	r := &Reader{Follow: f.follow, Node: filch.NodeName(f.node), Job: job}
-	if f.since > 0 {
-		r.Since = time.Now().Add(-f.since).UnixNano()
-	}
+	r := &Reader{Follow: f.follow, Node: filch.NodeName(f.node), Job: job, Since: earliest}
 	p := &printer{out: bufio.NewWriter(os.Stdout), json: f.json}
 	r.Event, r.Idle, r.Lost = p.print, p.flush, sayLost
 	if f.follow {
@@ -116,15 +115,8 @@ func (p *printer) print(node filch.NodeName, e *events.Event) error {
 		}
 	}
 	line := fmt.Sprintf("%s  %-8s  %-15s  %-10s  %s", at.Format("15:04:05.000"), node, e.Kind, e.Of(), ui.Clean(e.Details()))
-	_, err := p.out.WriteString(trimRight(line) + "\n")
+	_, err := p.out.WriteString(strings.TrimRight(line, " ") + "\n")
 	return err
-}
-
-func trimRight(s string) string {
-	for len(s) > 0 && s[len(s)-1] == ' ' {
-		s = s[:len(s)-1]
-	}
-	return s
 }
 
 func (p *printer) flush() error { return p.out.Flush() }

@@ -83,7 +83,7 @@ func (sv glancer) glance(arg func(int) string, local bool) (any, error) {
 	return o, nil
 }
 
-// glanceHere looks at this node, unless the last look is younger than glanceRest. The tasks
+// here looks at this node, unless the last look is younger than glanceRest. The tasks
 // of the chosen job are always read.
 func (sv glancer) here(job filch.JobID) (g wire.Glance, err error) {
 	select {

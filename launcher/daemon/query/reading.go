@@ -22,9 +22,7 @@ type counters struct{ *Server }
 
 // Read takes a reading of this node, in one turn of the loop. It fails when the loop has
 // no turn within [inputs.LoopWait].
-func (sv *Server) Read() (*Reading, error) { return counters{sv}.read() }
-
-func (sv counters) read() (*Reading, error) {
+func (sv *Server) Read() (*Reading, error) {
 	r := &Reading{Members: map[string]int{}, Build: sv.daemon.Build}
 	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		r.Slots, r.Work = t.Node.Slots(), t.Node.Work(t.Now)
@@ -33,8 +31,7 @@ func (sv counters) read() (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	sv.process(&r.Stats)
-	r.Work.Messages, r.Work.Store = r.Stats.Counts["messages_out"], r.Stats.Counts["store_out"]
+	counters{sv}.process(&r.Stats)
 	for _, m := range sv.daemon.Nodes.List() {
 		r.Members[m.Standing.String()]++
 	}

@@ -2,17 +2,20 @@ package query
 
 import (
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // work counts the work of all nodes, or, for a query of another node, of this node.
 func (sv counters) work(local bool) (any, error) {
-	own, err := sv.read()
-	if err != nil {
+	own := launcher.Work{}
+	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { own = t.Node.Work(t.Now) }); err != nil {
 		return nil, err
 	}
-	all := []launcher.Work{own.Work}
+	counts := sv.in.Watch.Counts()
+	own.Messages, own.Store = counts["messages_out"], counts["store_out"]
+	all := []launcher.Work{own}
 	if !local {
 		return all, nil
 	}
