@@ -364,6 +364,38 @@ func TestAConsequenceThatIsHeardOfFirst(t *testing.T) {
 	}
 }
 
+// The launcher of n2 and its ranks are gone, and rank 0 on n1 ends for the loss of its
+// peers. The next launcher of n2 hears the order to end ranks that n2 does not have.
+func TestALauncherThatLostItsRanksExplainsABadEnd(t *testing.T) {
+	for _, end := range []launcher.RankEnd{
+		{Kind: launcher.CauseAbort, Code: 15, Doubt: launcher.DoubtMuch},
+		{Kind: launcher.CauseSignal, Code: 6, Doubt: launcher.DoubtSome},
+	} {
+		w := newNet(t, 2, 4)
+		halt := &launcher.Halt{Attempt: 1, Index: 1, Level: 1, Signal: 15, Reason: "the scene"}
+		w.behave = func(k *keeper) {
+			k.at, k.stubborn = 100*sec, true
+			if k.host.Name == "n1" {
+				k.at, k.ends = 1200*ms, []launcher.RankEnd{end}
+			}
+			halt.Job, halt.Lease = k.start.Launch.Ident.Job, k.start.Launch.Nodes[1].Lease
+		}
+		id := w.submit("n1", 1, gang(8))
+		w.run(sec)
+		w.crash("n2", true)
+		w.run(sec)
+		w.restart("n2")
+		w.run(ranks.AdoptGrace + 500*ms)
+		n2 := w.nodes["n2"]
+		n2.input(func(out *launcher.Outbox) { n2.node.Message(w.Now(), "n1", halt, out) })
+		w.run(20 * sec)
+		if e := w.ended(id); e.Code != filch.ExitNodeLost || e.Cause.Node != "n2" {
+			t.Errorf("ended %+v, want 122 for n2", e)
+		}
+		w.quiet()
+	}
+}
+
 // The keeper of n2 is gone, and rank 0 on n1 aborts for the loss of its peers;
 // that is heard of first.
 func TestAKeeperThatVanishesExplainsAnAbort(t *testing.T) {

@@ -108,9 +108,20 @@ func (e *ensemble) test(t *testing.T) {
 	n := e.c.waitTasks(e.job, ensembleLimit).Tasks
 	took := time.Since(began)
 	if n.OK+n.Lost != int32(e.members) || n.Total != int32(e.members) || !e.once && n.Lost > 0 {
-		t.Errorf("%d members, and so they ended: %+v", e.members, n)
+		t.Errorf("%d members, and so they ended: %+v\n%s", e.members, n, e.failed())
 	}
 	e.check(took, int(n.Lost))
+}
+
+// failed describes the first member that ended badly.
+func (e *ensemble) failed() string {
+	for _, task := range e.tasks() {
+		if task.State == "failed" || task.State == "killed" {
+			name := fmt.Sprintf("%s.%d", e.job, task.Index)
+			return e.c.Must(e.asked(), "info", name) + e.c.Must(e.asked(), "logs", "-l", name)
+		}
+	}
+	return ""
 }
 
 // struck is how many members have ended at the first kill, and how many more at the second.

@@ -212,7 +212,7 @@ func (a *attempts) onParticipantOver(t *local.Turn, j *job, i int, m *launcher.P
 	case m.Cause != launcher.CauseNone:
 		r.tally.refs++
 		cause := launcher.Cause{Kind: m.Cause, Rank: -1, Node: node, Text: m.Err.Text, Hint: m.Err.Hint}
-		if r.halt.level == 0 || (r.cause.Kind == launcher.CauseNone || r.cause.Doubt == launcher.DoubtMuch) && !r.gate {
+		if r.halt.level == 0 || (r.cause.Kind == launcher.CauseNone || r.cause.Doubt > launcher.DoubtNone) && !r.gate {
 			a.end(t, j, cause, launcher.SigTerm, min(ranks.FailGrace, j.req.Policy.KillWait))
 		}
 	}
@@ -277,7 +277,7 @@ func (a *attempts) onParticipantLost(t *local.Turn, j *job, i int, why string) {
 		}
 		r.tally.ended += k - s.told // told ends are counted already
 		r.tally.bad += k - s.told
-		if !r.unsure {
+		if !r.unsure && r.halt.level == 0 {
 			a.origin.tell(t, j, launcher.Ending{Job: j.id, Text: v.Text + "; going on without"})
 		}
 		a.fitSteps(t, j)

@@ -56,7 +56,7 @@ func (r *run) takeCause(c launcher.Cause) {
 		r.halt.user = true
 	}
 	overruled := r.cause.Kind == launcher.CauseRequeue && r.halt.user
-	if r.cause.Kind == launcher.CauseNone || overruled || r.cause.Doubt == launcher.DoubtMuch && gone {
+	if r.cause.Kind == launcher.CauseNone || overruled || r.cause.Doubt > launcher.DoubtNone && gone {
 		r.cause = verdict{c, c.Kind.Code(r.tally.high)}
 	}
 }

@@ -302,7 +302,11 @@ func (h *Ranks) OnHalt(t *local.Turn, from filch.NodeName, m *launcher.Halt) {
 	if p == nil {
 		h.Ledger.Release(t.Now, k, m.Lease, 0)
 		h.tombstones.add(k)
-		t.Send(from, &launcher.Progress{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Phase: launcher.PhaseDone})
+		over := &launcher.Progress{Job: m.Job, Attempt: m.Attempt, Index: m.Index, Lease: m.Lease, Phase: launcher.PhaseDone}
+		if m.Lease.Incarnation < h.Cfg.Incarnation {
+			h.noRanks(over) // the order may not be what ended the ranks
+		}
+		t.Send(from, over)
 		return
 	}
 	if !p.acceptsFrom(from) {
