@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -139,14 +140,28 @@ func (w *world) close() {
 	}
 }
 
-// TestScripts runs the scripts that bring up their own instance.
+// timed are the scripts in which an allocation ends, or a launcher comes back, within
+// seconds. They run one at a time.
+var timed = []string{"up-drain", "up-ends", "up-flags", "up-hosts", "up-learn", "up-limits", "up-times"}
+
+// TestTimedScripts runs those of timed.
+func TestTimedScripts(t *testing.T) {
+	if err := shared.instance(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range timed {
+		t.Run(name, func(t *testing.T) { runScript(t, filepath.Join("testdata/script", name+".txtar")) })
+	}
+}
+
+// TestScripts runs the other scripts that bring up their own instance.
 func TestScripts(t *testing.T) {
 	if err := shared.instance(); err != nil {
 		t.Fatal(err)
 	}
 	t.Parallel()
 	for _, file := range scripts(t) {
-		if name := scriptName(file); strings.HasPrefix(name, "up-") {
+		if name := scriptName(file); strings.HasPrefix(name, "up-") && !slices.Contains(timed, name) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				runScript(t, file)
