@@ -96,9 +96,10 @@ test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm,
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,hosts) --packages '$(ROOTED)' -- -tags root -vet=off -p 1 -count=$(COUNT) -timeout 20m
 	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 20m
 
-testbed: build dist ## containers: nodes killed, paused, cut off under MPI; the packages on a bare Debian
+# DIST=DIR takes the packages from there instead of building them.
+testbed: build $(if $(DIST),,dist) ## containers: nodes killed, paused, cut off under MPI; the packages on a bare Debian
 	@scripts/install-deps compose
-	FILCH_BIN=$(abspath $(BIN))/filch FILCH_DIST=$(abspath dist) $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
+	FILCH_BIN=$(abspath $(BIN))/filch FILCH_DIST=$(abspath $(or $(DIST),dist)) $(GO) test -tags compose -count=1 -timeout 15m -v ./testbed/compose
 
 sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault seeds
 	$(GO) run ./testbed/sim/instance/cmd -nodes $(N) -seeds $(SEEDS)
