@@ -97,7 +97,7 @@ var specs = [numKinds]spec{
 	NodeLeft:     {"node-left", fieldPeer, "", "the peer left the instance"},
 	NodeDrains:   {"node-drains", fieldReason, "", "the node takes no new work"},
 	NodeBack:     {"node-back", 0, "", "the node takes work again after a drain"},
-	DiskFull:     {"disk-full", fieldJob | fieldReason, "", "output or records found no space on a disk of the node"},
+	DiskFull:     {"disk-full", fieldJob | fieldReason, "", "the output of a task found no space on a disk of the node"},
 	PolicyChanged: {
 		"policy-changed", fieldReason, "", "the node works by another scheduling policy, which is the reason",
 	},

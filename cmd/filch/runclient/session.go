@@ -30,12 +30,12 @@ type Session struct {
 	output *ClientOutput
 	undo   func() // restores the terminal; nil when there is nothing to restore
 
-	mu    sync.Mutex // guards the fields below
-	job   filch.JobID
-	size  int32
-	begun bool                 // ranks run: they have printed something, or all were started
-	Nodes []launcher.NodeRanks // once started
-	piped bool                 // a reader of our output went away
+	mu        sync.Mutex // guards the fields below
+	job       filch.JobID
+	size      int32
+	begun     bool                 // ranks run: they have printed something, or all were started
+	Nodes     []launcher.NodeRanks // once started
+	unwritten int                  // the exit code, since output could not be written; else 0
 }
 
 // loop handles the launcher's events until the job has ended.
@@ -161,7 +161,7 @@ func (s *Session) started(e launcher.Started) {
 // print writes a piece of output. When the reader of the output has gone, print
 // ends the job, as SIGPIPE would end a program that writes for itself.
 func (s *Session) print(o wire.Output) {
-	if s.output == nil || s.piped {
+	if s.output == nil || s.unwritten != 0 {
 		return
 	}
 	if !s.begun { // only this goroutine sets begun
@@ -173,8 +173,9 @@ func (s *Session) print(o wire.Output) {
 	if err == nil {
 		return
 	}
-	s.piped = true
+	s.unwritten = filch.ExitSignalBase + int(ui.SIGPIPE)
 	if !ui.IsBrokenPipe(err) {
+		s.unwritten = filch.ExitOurs
 		ui.Complain(filch.Errorf(filch.Invalid, "cannot write the output: %s", ui.Cause(err)))
 	}
 	_ = s.run.Cancel(ui.SIGTERM)
@@ -188,8 +189,8 @@ func (s *Session) ended(e launcher.Ended) int {
 			return ui.Fail(err)
 		}
 	}
-	if s.piped {
-		return filch.ExitSignalBase + int(ui.SIGPIPE)
+	if s.unwritten != 0 {
+		return s.unwritten
 	}
 	if e.Code == 0 && e.Bad == 0 {
 		return 0

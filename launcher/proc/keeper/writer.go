@@ -71,7 +71,7 @@ func (w *fileWriter) run() {
 		batch := w.queue
 		w.queue = nil
 		w.mu.Unlock()
-		total, fault := 0, ""
+		total, faults := 0, []string(nil)
 		for _, b := range batch {
 			total += len(b.data)
 			if broken[b.to] {
@@ -79,14 +79,12 @@ func (w *fileWriter) run() {
 			}
 			if err := proc.WriteAll(b.to.fd, b.data); err != nil {
 				broken[b.to] = true
-				fault = fmt.Sprintf("cannot write %s: %s; later output is lost", b.to.name, proc.Reason(err))
+				faults = append(faults, fmt.Sprintf("cannot write %s: %s; later output is lost", b.to.name, proc.Reason(err)))
 			}
 		}
 		w.mu.Lock()
 		w.bytes -= total
-		if fault != "" {
-			w.faults = append(w.faults, fault)
-		}
+		w.faults = append(w.faults, faults...)
 		unix.Write(w.bell, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	}
 }
