@@ -148,7 +148,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/progress":   {"cli", "ui"},
 	"cmd/filch/runclient":  {"bcast", "cli", "deps", "onend", "pools", "ui"},
 	"cmd/filch/shims":      {"cli", "deps", "runclient", "taskrecords", "ui"},
-	"cmd/filch/happenings": {"cli", "ui"},
+	"cmd/filch/eventlog": {"cli", "ui"},
 	"cmd/filch/logs":       {"cli", "ui"},
 	"cmd/filch/scrape":     {"cli", "ui"},
 	"cmd/filch/stats":      {"cli", "ui"},
@@ -157,7 +157,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filchtop/screen":  {"ui"},
 	"cmd/filch/tasklist":   {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":      {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/trace":      {"cli", "happenings", "taskrecords", "ui"},
+	"cmd/filch/trace":      {"cli", "eventlog", "taskrecords", "ui"},
 	"cmd/filch/bringup":    {"alloc", "cli", "filchd", "ui"},
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/happenings"
+	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/scrape"
@@ -47,7 +47,7 @@ func commands() []command {
 		{name: "policy", build: policyCommand},
 		{name: "close", build: tasks.CloseCommand},
 		{name: "history", build: historyCommand},
-		{name: "events", build: happenings.Command},
+		{name: "events", build: eventlog.Command},
 		{name: "trace", build: trace.Command},
 
 		{name: "up", build: bringup.UpCommand},

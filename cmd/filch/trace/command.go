@@ -12,7 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/happenings"
+	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -186,7 +186,7 @@ func (w *writer) writeSteals() {
 		w.silent = true
 		return
 	}
-	r := &happenings.Reader{
+	r := &eventlog.Reader{
 		Job:  w.info.ID.String(),
 		Idle: func() error { return nil },
 		Lost: func(_ filch.NodeName, n uint64) { w.lost += n },

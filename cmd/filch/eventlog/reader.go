@@ -1,4 +1,4 @@
-package happenings
+package eventlog
 
 import (
 	"strconv"

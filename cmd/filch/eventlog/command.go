@@ -1,5 +1,5 @@
-// Package happenings prints the events of an instance: filch events.
-package happenings
+// Package eventlog prints the events of an instance: filch events.
+package eventlog
 
 import (
 	"bufio"
