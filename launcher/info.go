@@ -201,9 +201,10 @@ type SlotInfo struct {
 	Slots     int32          `json:"slots"`
 	Free      int32          `json:"free"`
 	Held      int32          `json:"held"`
-	Lent      int32          `json:"lent,omitempty"` // held, and used by tasks until the holder can start
+	Lent      int32          `json:"lent,omitempty"` // of a hold, used by tasks until the holder can start; not in Held
 	Locked    int32          `json:"locked"`         // behind the gate of a launch
-	Running   int32          `json:"running"`
+	Running   int32          `json:"running"`        // ranks
+	Tasks     int32          `json:"tasks"`          // not in Lent
 	Stuck     int32          `json:"stuck"` // out of service: processes cannot be killed
 	MemBytes  int64          `json:"mem_bytes"`
 	MemFree   int64          `json:"mem_free"`

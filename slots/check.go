@@ -30,6 +30,10 @@ func (l *Ledger) Check() {
 	if seen.room != l.Total() || !seen.counted() {
 		panic(fmt.Sprintf("slots: free and held make %+v, the node has %+v", seen.room, l.Total()))
 	}
+	held, locked, running, stuck, _ := l.Counts()
+	if sum := l.free.room.Slots + held + l.Backfill.Slots() + locked + running + stuck + l.TaskSlots(); sum != l.Total().Slots {
+		panic(fmt.Sprintf("slots: the states of slots make %d slots, the node has %d", sum, l.Total().Slots))
+	}
 	if !l.free.counted() {
 		panic(fmt.Sprintf("slots: %d free in the set, %d counted", l.free.slots.count(), l.free.room.Slots))
 	}

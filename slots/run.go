@@ -259,6 +259,11 @@ func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
 	return held, locked, running, stuck + l.tasks.stuck.Slots, int32(len(l.wait.claims))
 }
 
+// TaskSlots is the number of slots of tasks, without those that are lent by a hold (see
+// [Backfill]) or stuck. With the free and the lent slots and [Ledger.Counts], they make all
+// slots of the node.
+func (l *Ledger) TaskSlots() int32 { return l.tasks.held().Slots }
+
 // FreeSlots are the numbers of the free slots.
 func (l *Ledger) FreeSlots() []int32 { return l.free.slots.list() }
 

@@ -241,8 +241,8 @@ func TestATaskThatCannotBeKilledKeepsItsSlot(t *testing.T) {
 	if got := w.tally(id, 10*sec); got.Failed != 20 {
 		t.Errorf("got %+v", got)
 	}
-	if s := w.nodes["n1"].node.Slots(); s.Free != 1 {
-		t.Errorf("%d slots are free, want 1 of 2", s.Free)
+	if s := w.nodes["n1"].node.Slots(); s.Free != 1 || s.Stuck != 1 || s.Tasks != 0 {
+		t.Errorf("%d slots are free, %d stuck, %d with tasks; want 1, 1, 0", s.Free, s.Stuck, s.Tasks)
 	}
 }
 
@@ -287,6 +287,9 @@ func TestCancelOfSleeps(t *testing.T) {
 	busy := 0
 	for _, name := range w.names {
 		s := w.nodes[name].node.Slots()
+		if s.Tasks != s.Slots || s.Running != 0 {
+			t.Errorf("%s: of %d slots with tasks, %d are counted", name, s.Slots, s.Tasks)
+		}
 		busy += int(s.Slots - s.Free)
 	}
 	if busy != 12 {

@@ -188,7 +188,7 @@ func ranThere(jobs []launcher.JobInfo, name filch.NodeName, n wire.NodeInfo) str
 	if len(own) > 0 {
 		text += "; " + jobWords(own) + " waited there"
 	}
-	if tasks := n.Slots - n.Free - n.Held - n.Locked - n.Running - n.Stuck; tasks > 0 {
+	if tasks := n.Tasks + n.Lent; tasks > 0 {
 		text += fmt.Sprintf("; tasks on %s start again on other nodes, except --once tasks", filch.Plural(int(tasks), "slot"))
 	}
 	return text

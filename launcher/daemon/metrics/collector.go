@@ -43,13 +43,14 @@ var families = []family{
 		}
 	}},
 	{"filch_slots", "Slots of the node.", gauge, "", one(func(r *query.Reading) int32 { return r.Slots.Slots })},
-	{"filch_slots_by_state", "Slots of the node by state. Lent slots are held too.", gauge, "state", func(r *query.Reading, put func(string, float64)) {
+	{"filch_slots_by_state", "Slots of the node by state; the states sum up to filch_slots. Running: of ranks; lent: used by tasks while a run gathers.", gauge, "state", func(r *query.Reading, put func(string, float64)) {
 		s := &r.Slots
 		put("free", float64(s.Free))
 		put("held", float64(s.Held))
 		put("lent", float64(s.Lent))
 		put("locked", float64(s.Locked))
 		put("running", float64(s.Running))
+		put("tasks", float64(s.Tasks))
 		put("stuck", float64(s.Stuck))
 	}},
 	{"filch_slot_seconds_total", "Time of all slots, busy or not.", counter, "", one(func(r *query.Reading) float64 { return r.Work.SlotSecs })},

@@ -83,6 +83,18 @@ func TestAnswerIsOpenMetrics(t *testing.T) {
 	}
 }
 
+// The states of slots sum up to the slots: each slot is in one state.
+func TestStatesOfSlotsSumUp(t *testing.T) {
+	r := &query.Reading{Slots: launcher.SlotInfo{Slots: 28, Free: 1, Held: 2, Lent: 3, Locked: 4, Running: 5, Tasks: 6, Stuck: 7}}
+	for i := range families {
+		f := &families[i]
+		sum := 0.0
+		if f.read(r, func(_ string, v float64) { sum += v }); strings.HasPrefix(f.name, "filch_slots") && sum != 28 {
+			t.Errorf("%s sums up to %v of 28 slots", f.name, sum)
+		}
+	}
+}
+
 // Names follow the conventions of Prometheus: a counter ends in _total, and only a counter.
 func TestNamesAreConventional(t *testing.T) {
 	for _, f := range families {
