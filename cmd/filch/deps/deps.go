@@ -33,6 +33,8 @@ type list struct {
 	parts []record.Part
 	bag   *record.Spec // of a bag whose tasks may wait one by one; nil: no such job
 	pairs []pair
+
+	retryOf filch.JobID // the job whose tasks run again in bag; 0: none
 }
 
 // pair is a bag whose tasks are waited for one by one.
@@ -137,8 +139,11 @@ func (l *list) each(t *cli.JobTasks, j *launcher.JobInfo) error {
 	a, b := p.Spec, l.bag
 	arrays := (a.Step != 0 || len(a.Picks) > 0) && (b.Step != 0 || len(b.Picks) > 0)
 	switch x, y := retried(a), retried(b); {
-	case !slices.Equal(x, y) && len(y) > 0:
-		return refuse("its tasks have other numbers than the tasks that run again", "filch retry JOB.5,8-9 runs the tasks 5, 8 and 9 again")
+	case !slices.Equal(x, y) && l.retryOf != 0:
+		if len(x) == 0 {
+			x = []record.Pick{{Count: p.Rec.Total}}
+		}
+		return refuse(l.otherTasks(t.Job, x))
 	case !slices.Equal(x, y), arrays && (a.First != b.First || a.Step != b.Step || !slices.Equal(a.Picks, b.Picks)):
 		return refuse("its tasks have other numbers", "use an --array with the same first number and step")
 	}

@@ -1,7 +1,11 @@
 package deps
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -19,7 +23,8 @@ import (
 // in d, ResolveRetry refuses to run tasks whose job waited for a job or for tasks that did not
 // end well. A job whose record was dropped is no obstacle.
 func ResolveRetry(c *client.Client, d *spec.Deps, past *taskrecords.Job, bag *record.Spec, again []taskrecords.Indices, to *record.Conditions) error {
-	if _, err := ResolveBag(c, d, past.Rec.Name, bag, to); err != nil || len(to.After) > 0 || past.Rec.Any {
+	l := &list{c: c, bag: bag, retryOf: past.ID, Conditions: record.Conditions{Any: d.Any, Alone: d.Alone, Begin: to.Begin}}
+	if err := l.resolve(d, past.Rec.Name, to); err != nil || len(to.After) > 0 || past.Rec.Any {
 		return err
 	}
 	for i := range past.Rec.After {
@@ -73,6 +78,8 @@ func counterparts(c *client.Client, past *taskrecords.Job, id filch.JobID, again
 			}
 		}
 	}
+	var no error
+	var bad, well []record.Pick // by name: tasks with a counterpart
 	for part := range slices.Chunk(blocks, taskrecords.AtOnce) {
 		clear(other.Blocks)
 		if err := other.Load(part); err != nil {
@@ -80,14 +87,81 @@ func counterparts(c *client.Client, past *taskrecords.Job, id filch.JobID, again
 		}
 		for _, r := range taskrecords.Common(again, []taskrecords.Indices{{Lo: part[0] * record.BlockSize, Hi: (part[len(part)-1] + 1) * record.BlockSize}}) {
 			for i := r.Lo; i < r.Hi; i++ {
-				if state := stateOf(other, i); state != filch.OK.String() {
-					return filch.Errorf(filch.Invalid, "cannot retry task %d.%d: the task waits for the good end of task %d.%d, which is %s", past.ID, past.Spec.Name(i), id, other.Spec.Name(i), state).
-						WithHint("filch retry %d runs that task again in a new job N; then filch retry %d --dep aftercorr:N, with the same tasks", id, past.ID)
+				state := stateOf(other, i)
+				if state == filch.OK.String() {
+					well = addName(well, past.Spec.Name(i))
+					continue
+				}
+				if no == nil {
+					no = filch.Errorf(filch.Invalid, "cannot retry task %d.%d: the task waits for the good end of task %d.%d, which is %s", past.ID, past.Spec.Name(i), id, other.Spec.Name(i), state)
+				}
+				if i < other.Rec.Total {
+					bad = addName(bad, past.Spec.Name(i))
 				}
 			}
 		}
 	}
-	return nil
+	var e *filch.Error
+	if !errors.As(no, &e) {
+		return no
+	}
+	switch {
+	case len(bad) > 0:
+		return e.WithHint("filch retry %s runs the failed tasks again in a new job N; then filch retry %s --dep aftercorr:N", tasksOf(id, bad), tasksOf(past.ID, bad))
+	case len(well) > 0:
+		return e.WithHint("filch retry %s runs the tasks with a counterpart", tasksOf(past.ID, well))
+	}
+	return e.WithHint("filch retry %d --dep afterany:%d waits for no counterparts", past.ID, id)
+}
+
+// otherTasks says why the tasks of a bag, with these names, cannot be waited for by the tasks of
+// the retry, and which tasks can run again in their place.
+func (l *list) otherTasks(id filch.JobID, names []record.Pick) (why, hint string) {
+	why = "its tasks have other numbers than the tasks that run again"
+	again := l.bag.Again
+	var both []record.Pick
+	for _, r := range taskrecords.Common(runs(again), runs(names)) {
+		both = append(both, record.Pick{From: r.Lo, Count: r.Hi - r.Lo})
+	}
+	if len(both) > 0 && slices.Equal(both, names) {
+		return why, fmt.Sprintf("filch retry %s --dep aftercorr:%d", tasksOf(l.retryOf, both), id)
+	}
+	return why, fmt.Sprintf("--dep afterok:%d waits for the whole job", id)
+}
+
+// runs are names of tasks as runs of numbers.
+func runs(names []record.Pick) (list []taskrecords.Indices) {
+	for _, p := range names {
+		list = append(list, taskrecords.Indices{Lo: p.From, Hi: p.From + p.Count})
+	}
+	return list
+}
+
+// addName adds the name of a task to a list of names in order.
+func addName(list []record.Pick, n int32) []record.Pick {
+	if last := len(list) - 1; last >= 0 && list[last].From+list[last].Count == n {
+		list[last].Count++
+		return list
+	}
+	return append(list, record.Pick{From: n, Count: 1})
+}
+
+// tasksOf names tasks of a job as a command takes them, 7.5,8-9; with an ellipsis after the
+// twentieth range.
+func tasksOf(id filch.JobID, names []record.Pick) string {
+	const most = 20
+	words := make([]string, 0, most)
+	for _, p := range names {
+		switch {
+		case len(words) == most:
+			return fmt.Sprintf("%d.%s,...", id, strings.Join(words, ","))
+		case p.Count == 1:
+			words = append(words, strconv.Itoa(int(p.From)))
+		default:
+			words = append(words, fmt.Sprintf("%d-%d", p.From, p.From+p.Count-1))
+		}
+	}
+	return fmt.Sprintf("%d.%s", id, strings.Join(words, ","))
 }
 
 // stateOf is the state of a task as its block has it.

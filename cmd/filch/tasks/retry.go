@@ -40,7 +40,7 @@ files are lost with its node.
 When JOB started after other jobs (--dep), and one of these did not end well, filch
 retry refuses; --dep names the jobs to wait for in their place. With aftercorr, only the
 tasks count for which the tasks of JOB waited: retry the other job as a new job N, then
-JOB with --dep aftercorr:N.`,
+the same tasks of JOB with --dep aftercorr:N. A hint names these tasks.`,
 		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
