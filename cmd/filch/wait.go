@@ -59,7 +59,7 @@ launcher ends, filch wait goes on with another launcher on this machine.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
 	c.Flags().BoolVar(&show, "progress", false, "show the progress of jobs of tasks")
-	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00), and exit with 124")
+	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00; a bare number is minutes), and exit with 124")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if spec.Synonym(name) == "time" { // the name of other commands
 			name = "timeout"

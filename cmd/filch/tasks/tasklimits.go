@@ -39,7 +39,7 @@ type lifeFlags struct {
 type retryFlags struct{ retryDelay, codes string }
 
 func (f *retryFlags) declare(p *pflag.FlagSet) {
-	p.StringVar(&f.retryDelay, "retry-delay", "", "wait `TIME` before a retry (10s, 5m), twice as long before the next, and so on up to 10m")
+	p.StringVar(&f.retryDelay, "retry-delay", "", "wait `TIME` before a retry (10s, 5m; a bare number is minutes), twice as long before the next, and so on up to 10m")
 	p.StringVar(&f.codes, "retry-codes", "", "retry only after these exit codes: `75,100-110`")
 }
 
