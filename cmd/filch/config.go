@@ -39,6 +39,8 @@ A file has lines like "slots: 4":
   spare          idle keepers, ready for the next launch (default 1)
   drain_bad      drain a node on which so many tasks in a row fail while others of their
                  jobs end well on other nodes; at most a quarter of the nodes (0: never)
+  role           the work that a node is for: tasks (of one process), gangs (ranks of runs
+                 and tasks), or all (default all)
   log_bytes      size of a log file of the launcher; two files are kept (default 8 MiB)
   store_bytes    bytes of the shared store on this node (0: 512 MiB)
   steal_wait_ms  longest wait between tries to steal, in ms (default 1000)

@@ -94,6 +94,7 @@ func TestSettingsGoInOrder(t *testing.T) {
 		{Key: "log_bytes", Value: "3000", Origin: files[2] + ":3"},
 		{Key: "store_bytes", Value: "4000", Origin: files[0] + ":5"},
 		{Key: "drain_bad", Value: "0", Origin: "default"},
+		{Key: "role", Value: "all", Origin: "default"},
 		{Key: "steal_wait_ms", Value: "1000", Origin: "default"},
 		{Key: "ends_wait_ms", Value: "50", Origin: "default"},
 		{Key: "ends_bundle", Value: "256", Origin: "default"},
@@ -136,6 +137,24 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// The role of a site goes to each of its nodes, unless --role names another, also "all".
+func TestRole(t *testing.T) {
+	files := settingsFiles(t, "role: gangs", "", "")
+	n := sample(t)
+	if c, err := config.LoadOver(write(t, n), files); err != nil || c.Node.Role != filch.ForGangs {
+		t.Errorf("of a file: got %s, %v", c.Node.Role, err)
+	}
+	n.RoleGiven = true
+	if c, err := config.LoadOver(write(t, n), files); err != nil || c.Node.Role != filch.ForAll {
+		t.Errorf("a flag over a file: got %s, %v", c.Node.Role, err)
+	}
+	t.Setenv("FILCH_ROLE", "tasks")
+	n.RoleGiven = false
+	if c, err := config.LoadOver(write(t, n), files); err != nil || c.Node.Role != filch.ForTasks {
+		t.Errorf("the environment over a file: got %s, %v", c.Node.Role, err)
+	}
+}
+
 func TestShowHasDefaults(t *testing.T) {
 	got, err := config.Show(settingsFiles(t, "", "", ""), "")
 	if err != nil {
@@ -171,7 +190,7 @@ func TestFilesOf(t *testing.T) {
 func TestFilesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
-		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, metrics, debug"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, role, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, metrics, debug"},
 		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
 		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
 		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},
@@ -181,6 +200,7 @@ func TestFilesRefused(t *testing.T) {
 		{"ends_bundle: 257", `user.yaml:1: ends_bundle is "257", not a number from 1 to 256`, ""},
 		{"offer_bundle: 1025", `user.yaml:1: offer_bundle is "1025", not a number from 1 to 1024`, ""},
 		{"metrics: 9400", `user.yaml:1: metrics: "9400" is no IP:PORT; 127.0.0.1:0 takes a free port of this machine`, ""},
+		{"role: mpi", `user.yaml:1: role: "mpi" is none of tasks, gangs and all`, ""},
 		{"steal_wait_ms: 60001", `user.yaml:1: steal_wait_ms is "60001", not a number from 1 to 60000`, ""},
 		{"ends_wait_ms: 10001", `user.yaml:1: ends_wait_ms is "10001", not a number from 1 to 10000`, ""},
 		{"slots: [4]", "user.yaml:1: slots has no value", ""},

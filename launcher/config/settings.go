@@ -26,7 +26,8 @@ type setting struct {
 	text   func(string) error // refuses a wrong text; nil: a number, unless truth is set
 	least  int64
 	most   int64
-	preset int64 // the default
+	preset int64  // the default
+	usual  string // the default of a text
 }
 
 // settings are all keys of a file of settings.
@@ -36,6 +37,7 @@ var settings = []setting{
 	{key: "log_bytes", most: maxBytes, preset: defaultLogBytes},
 	{key: "store_bytes", most: maxBytes},
 	{key: "drain_bad", most: maxBad},
+	{key: "role", text: checkRole, usual: filch.ForAll.String()},
 	{key: "steal_wait_ms", least: 1, most: ms(policy.StealWaitMost), preset: ms(policy.PollMax)},
 	{key: "ends_wait_ms", least: 1, most: ms(policy.EndsWaitMost), preset: ms(policy.EndsWaitMax)},
 	{key: "ends_bundle", least: 1, most: policy.EndsMax, preset: policy.EndsMax},
@@ -78,6 +80,14 @@ func checkAddr(value string) error {
 	}
 	if _, err := netip.ParseAddrPort(value); err != nil {
 		return fmt.Errorf("%s is no IP:PORT; 127.0.0.1:0 takes a free port of this machine", strconv.Quote(value))
+	}
+	return nil
+}
+
+// checkRole refuses what is no role.
+func checkRole(value string) error {
+	if _, err := filch.ReadRole(value); err != nil {
+		return fmt.Errorf("%s is none of tasks, gangs and all", strconv.Quote(value))
 	}
 	return nil
 }
@@ -150,7 +160,7 @@ func read(files Files, n *place.Node) (*layers, error) {
 		case s.truth:
 			l.v.SetDefault(s.key, "false")
 		case s.text != nil:
-			l.v.SetDefault(s.key, "")
+			l.v.SetDefault(s.key, s.usual)
 		}
 		if err := l.v.BindEnv(s.key, s.env()); err != nil {
 			return nil, err
@@ -183,6 +193,10 @@ func read(files Files, n *place.Node) (*layers, error) {
 		l.v.Set("drain_bad", strconv.Itoa(int(*n.DrainBad)))
 		l.flags["drain_bad"] = true
 	}
+	if n.RoleGiven {
+		l.v.Set("role", n.Role.String())
+		l.flags["role"] = true
+	}
 	if n.Metrics != "" {
 		l.v.Set("metrics", n.Metrics)
 		l.flags["metrics"] = true
@@ -210,6 +224,7 @@ func (l *layers) origin(s *setting) string {
 func (l *layers) apply(c *Config) {
 	c.Node.Slots = int32(l.number("slots"))
 	c.Log = Log{MaxBytes: l.number("log_bytes"), Debug: l.v.GetBool("debug")}
+	c.Node.Role, _ = filch.ReadRole(l.v.GetString("role")) // which read has checked
 	c.Spare, c.StoreBytes = int(l.number("spare")), l.number("store_bytes")
 	c.DrainBad, c.Metrics = int(l.number("drain_bad")), l.v.GetString("metrics")
 	c.Bounds = policy.Bounds{

@@ -99,7 +99,7 @@ func (k *kindFlags) give(n *place.Node) error {
 			return ui.Misused(ofFlag("role", bad))
 		}
 	}
-	n.Role = role
+	n.Role, n.RoleGiven = role, roles != ""
 	n.Labels, n.Named, n.DrainBad, n.Metrics = n.Labels.With(l), a, k.Bad, k.Metrics
 	return nil
 }

@@ -55,6 +55,7 @@ var Variables = []variable{
 	{"FILCH_SLOTS", forLaunchers, In{}, "The setting slots: slots of a node. Without the variable: one for each core."},
 	{"FILCH_SPARE", forLaunchers, In{}, "The setting spare: idle keepers, ready for the next launch."},
 	{"FILCH_DRAIN_BAD", forLaunchers, In{}, "The setting drain_bad: the failures in a row after which a bad node drains; 0: never."},
+	{"FILCH_ROLE", forLaunchers, In{}, "The setting role: the work that a node is for: tasks, gangs or all."},
 	{"FILCH_LOG_BYTES", forLaunchers, In{}, "The setting log_bytes: size of a log file of the launcher; two files are kept."},
 	{"FILCH_STORE_BYTES", forLaunchers, In{}, "The setting store_bytes: bytes of the shared store on a node."},
 	{"FILCH_STEAL_WAIT_MS", forLaunchers, In{}, "The setting steal_wait_ms: the longest wait between tries to steal, in ms."},

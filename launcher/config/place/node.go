@@ -22,6 +22,7 @@ type Node struct {
 	GPUs       []string      `json:"gpus"`
 	Labels     filch.Labels  `json:"labels"`
 	Role       filch.Role    `json:"role,omitempty"`
+	RoleGiven  bool          `json:"roleGiven,omitempty"` // by --role, which goes before the environment and files
 	Named      filch.Amounts `json:"resources"`
 	Keeper     string        `json:"keeper"` // the filch binary
 	Secret     string        `json:"secret"` // path
