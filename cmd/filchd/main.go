@@ -129,7 +129,14 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	}
 	go d.Reap(ctx)
 	err = d.Run(ctx)
-	if d.WentDown() {
+	switch d.WentDown() {
+	case "":
+	case wire.DownAside:
+		err = errors.Join(err, n.Dir.SetAside())
+	case wire.DownAll:
+		err = errors.Join(err, n.Dir.Remove())
+		place.RemoveAside(n.Dir.Base, n.Dir.Instance)
+	default:
 		err = errors.Join(err, n.Dir.Remove())
 	}
 	return err

@@ -224,7 +224,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.in.Watch.Event(events.Event{Kind: events.LauncherUp, Reason: d.cfg.Build})
 	select {
 	case <-ctx.Done():
-		d.shutDown(downGrace, true)
+		d.shutDown(downGrace, wire.DownNode)
 	case <-d.in.Context().Done():
 	}
 	return d.close()

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -18,7 +19,7 @@ const (
 	downGrace = 10 * time.Second // default time for jobs to end on TERM
 	downSlack = 5 * time.Second  // beyond downGrace, until killed jobs have ended
 	leaveWait = 5 * time.Second  // for other nodes to take over the records stored here
-	wholeDown = "instance"       // all nodes go down: no node could take over the records
+	wholeDown = wire.DownAll     // all nodes go down: no node could take over the records
 	sigInt    = 2
 	sigTerm   = 15
 	sigKill   = 9
@@ -42,7 +43,7 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 	case which != "" && which != "all" && which != string(d.in.Self):
 		return d.queries.Forward(filch.NodeName(which), local, wire.Query{Verb: wire.VerbDown, Args: []string{which, wait.String()}})
 	}
-	d.in.Go(func() { d.shutDown(wait, scope != wholeDown) })
+	d.in.Go(func() { d.shutDown(wait, cmp.Or(scope, wire.DownNode)) })
 	return struct{}{}, nil
 }
 
@@ -50,13 +51,13 @@ func (d *Daemon) down(which, grace, scope string, local bool) (any, error) {
 // other nodes continue, then ends the parts of other nodes' jobs here, hands off the
 // records stored here, leaves the overlay and stops the daemon. Every step has a
 // deadline.
-func (d *Daemon) shutDown(grace time.Duration, handOff bool) {
+func (d *Daemon) shutDown(grace time.Duration, scope string) {
 	d.in.Watch.Log().Info("going down", "grace", grace.String())
 	d.in.Watch.Event(events.Event{Kind: events.LauncherDown})
-	handOff = handOff && len(d.nodes.Others()) > 0
+	handOff := scope != wholeDown && len(d.nodes.Others()) > 0
 	ends := func(j *launcher.JobInfo) bool { return j.Code == nil && !(handOff && d.continuesElsewhere(j)) }
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		d.loop.removal = true
+		d.loop.down = scope
 		if handOff {
 			t.Node.Drain(t.Now, &launcher.Drain{}, t.Out)
 		} else {
@@ -104,7 +105,12 @@ func cancelAll(t *inputs.Turn, ends func(*launcher.JobInfo) bool, sig int32) {
 	}
 }
 
-// WentDown reports whether the daemon was ordered to go down for good, so that the
-// state of the node is of no more use. A folder under the name of a removed folder belongs
+// WentDown returns the scope of the order to go down for good, so that the state of the node
+// is of no more use; "" without an order. A folder under the name of a removed folder belongs
 // to another launcher.
-func (d *Daemon) WentDown() bool { return d.loop.removal && !d.folderGone.Load() }
+func (d *Daemon) WentDown() (scope string) {
+	if d.folderGone.Load() {
+		return ""
+	}
+	return d.loop.down
+}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"os"
 	"time"
+
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // How often the daemon looks at the folder of its node, the time for jobs to end on TERM
@@ -38,7 +40,7 @@ func (d *Daemon) watchFolder() {
 		d.folderGone.Store(true)
 		stop := time.AfterFunc(folderWait, d.Stop)
 		defer stop.Stop()
-		d.shutDown(folderGrace, true)
+		d.shutDown(folderGrace, wire.DownNode)
 		return
 	}
 }

@@ -40,8 +40,8 @@ type loop struct {
 	beatAt time.Duration
 	refill time.Duration // when the loop starts keepers next; or Never
 
-	removal bool // ordered to go down for good
-	dead    bool // declared dead, until all keepers and tasks have ended
+	down string // the scope of the order to go down for good; "": none
+	dead bool   // declared dead, until all keepers and tasks have ended
 }
 
 func newLoop(d *Daemon) *loop {

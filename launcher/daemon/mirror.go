@@ -54,7 +54,7 @@ func (m *mirroring) holdBack(e launcher.TaskEnd) bool {
 	d := m.d
 	time.AfterFunc(holdBackTime, func() {
 		d.in.Post(func(t *inputs.Turn) {
-			if !d.loop.removal {
+			if d.loop.down == "" {
 				d.runners.Report(t, []launcher.TaskEnd{e})
 			}
 		})

@@ -20,7 +20,7 @@ const (
 	VerbRequeue = "requeue" // JOB BY -> launcher.JobInfo; ends the attempt of a detached run, which waits again
 	VerbSignal  = "signal"  // JOB SIGNAL -> launcher.JobInfo
 	VerbDrain   = "drain"   // NODE|"" ["" REASON BY|DrainUndo] -> DrainInfo of NODE
-	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE "instance": all others go too
+	VerbDown    = "down"    // NODE|"all"|"" [TIME [SCOPE]] -> {}; jobs get TERM, and KILL after TIME; SCOPE is DownNode, DownAside or DownAll
 	VerbVersion = "version" // -> VersionInfo
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbWork    = "work"    // -> []launcher.Work of all nodes, this one first
@@ -53,6 +53,13 @@ const OnlyHere = "here"
 
 // WithProcessors asks each node for its processors and the numbers of its free slots.
 const WithProcessors = "processors"
+
+// The scopes of VerbDown.
+const (
+	DownNode  = "node"     // the node leaves for good: all its files go
+	DownAside = "aside"    // the node may come back: its kept output stays
+	DownAll   = "instance" // all nodes go
+)
 
 // DrainUndo makes a node take work again.
 const DrainUndo = "undo"

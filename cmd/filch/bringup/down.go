@@ -38,7 +38,9 @@ and so do detached jobs without ranks on this machine.
 
 With NODE, only the launchers of these nodes stop, on any machine. Jobs with ranks
 there end, tasks from there start again on other nodes, and the records move to other
-nodes. With --drain, each node drains first, and stops when nothing runs there.`,
+nodes. What tasks there printed cannot be read until filch up starts the launcher again;
+of a node on another machine, the output is removed. With --drain, each node drains first,
+and stops when nothing runs there.`,
 		Args:    cobra.ArbitraryArgs,
 		Example: "  filch down\n  filch down --here\n  filch down n3\n  filch down --drain 'n[3-5]'",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -80,9 +82,9 @@ func down(g *cli.Global, here bool) error {
 		}
 	}
 	for _, d := range dirs {
-		scope := "instance"
+		scope := wire.DownAll
 		if here {
-			scope = "node"
+			scope = wire.DownNode
 		}
 		if err := askDown(d, scope); err != nil {
 			if pid, held := lockHolder(d); refused(err) && held && pid > 0 {

@@ -111,15 +111,20 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on that machine starts the launcher again")
 	}
 	_, here := lockHolder(dir)
-	if here {
-		err = downHere(dir)
-	} else {
+	output := ""
+	switch {
+	case !here:
 		err = downThere(g, name)
+		output = "; what tasks there printed is removed"
+	default:
+		if err = downHere(dir); dir.HasAside() {
+			output = "; filch up starts the launcher again, with the kept output"
+		}
 	}
 	if err != nil {
 		return err
 	}
-	ui.Printf("%s is down: its launcher has ended%s\n", name, ranThere(jobs, name, n))
+	ui.Printf("%s is down: its launcher has ended%s%s\n", name, ranThere(jobs, name, n), output)
 	return nil
 }
 
@@ -128,13 +133,13 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 func downHere(dir place.Dir) error {
 	node, errNode := place.ReadPrivate(dir.NodeFile())
 	if c, err := client.DialDir(dir, cli.Build); err == nil {
-		_ = cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", "node")
+		_ = cli.Ask(c, cli.QueryWait, nil, wire.VerbDown, "", "", wire.DownAside)
 		c.Close()
 	}
 	if err := awaitEnd(dir, time.Now().Add(downWait)); err != nil {
 		return err
 	}
-	if err := dir.Remove(); err != nil {
+	if err := dir.SetAside(); err != nil {
 		return err
 	}
 	if errNode == nil {

@@ -353,7 +353,7 @@ func (b *localNodes) seeds() ([]string, error) {
 func (b *localNodes) clear() {
 	for _, p := range b.procs {
 		// A launcher that gets TERM hands its records to the others, which end, too.
-		if !b.fresh || askDown(p.dir, "instance") != nil {
+		if !b.fresh || askDown(p.dir, wire.DownAll) != nil {
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/spec"
 )
@@ -24,6 +25,9 @@ func (b *localNodes) restart(dead, stopped, alive []place.Dir) error {
 		m, err := place.ReadNode(d.StoppedFile())
 		if err != nil {
 			return err
+		}
+		if err := d.TakeBack(); err != nil {
+			return filch.Errorf(filch.Internal, "cannot bring back the kept output of %s: %s", d.Node, ui.Cause(err))
 		}
 		lost = append(lost, m)
 	}

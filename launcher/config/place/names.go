@@ -14,6 +14,7 @@ const (
 	hostsFile = "hosts"
 
 	stoppedPrefix = ".stopped-" // no name of a node begins with a point
+	keptPrefix    = ".kept-"
 )
 
 // CheckInstance refuses an invalid or reserved name of an instance.
