@@ -22,8 +22,10 @@ type Task struct {
 	Attempts filch.Attempt `json:"attempts"`
 	// A start before these was not recorded, and may have happened.
 	Maybe bool           `json:"maybe_one_more,omitempty"`
-	Node  filch.NodeName `json:"node,omitempty"`
-	Began int64          `json:"began_unix_us,omitempty"`
+	Node  filch.NodeName `json:"node,omitempty"` // of a gang: its owner, which has the output
+	// Of a running gang: the nodes of its ranks, the node of rank 0 first.
+	Nodes []filch.NodeName `json:"nodes,omitempty"`
+	Began int64            `json:"began_unix_us,omitempty"`
 	// The same, in the unit of all other times.
 	BeganNS int64   `json:"began_unix_ns,omitempty"`
 	Took    float64 `json:"elapsed"`        // seconds, to the end or now
@@ -121,14 +123,15 @@ type RunningTasks struct {
 
 // RunningTask is a running task.
 type RunningTask struct {
-	Index   int32          `json:"task"`
-	Node    filch.NodeName `json:"node"`
-	Attempt filch.Attempt  `json:"attempt"`
-	Maybe   bool           `json:"maybe_one_more,omitempty"` // as in [Task]
-	Copy    bool           `json:"copy,omitempty"`           // of a task that another node runs
-	Took    float64        `json:"elapsed"`                  // seconds so far
-	Memory  int64          `json:"memory_bytes,omitempty"`   // resident now, of all processes; 0: not known
-	Serial  uint64         `json:"-"`                        // of the attempt, on its node
+	Index   int32            `json:"task"`
+	Node    filch.NodeName   `json:"node"`
+	Nodes   []filch.NodeName `json:"nodes,omitempty"` // as in [Task]
+	Attempt filch.Attempt    `json:"attempt"`
+	Maybe   bool             `json:"maybe_one_more,omitempty"` // as in [Task]
+	Copy    bool             `json:"copy,omitempty"`           // of a task that another node runs
+	Took    float64          `json:"elapsed"`                  // seconds so far
+	Memory  int64            `json:"memory_bytes,omitempty"`   // resident now, of all processes; 0: not known
+	Serial  uint64           `json:"-"`                        // of the attempt, on its node
 }
 
 // Add adds tasks, and keeps the longest.
@@ -205,19 +208,20 @@ const MaxBehind = 16
 
 // TaskNow is a node's knowledge of a task without a recorded end.
 type TaskNow struct {
-	Running bool          `json:"running,omitempty"`
-	Copy    bool          `json:"copy,omitempty"` // what runs is a copy: another node has the task
-	Attempt filch.Attempt `json:"attempt,omitempty"`
-	BeganNS int64         `json:"began_unix_ns,omitempty"`
-	Took    float64       `json:"elapsed,omitempty"`
-	Left    float64       `json:"left,omitempty"`
-	Again   float64       `json:"again,omitempty"`
-	Ranks   string        `json:"ranks,omitempty"`  // nodes with ranks of an earlier attempt
-	Queued  bool          `json:"queued,omitempty"` // the node has ready or running tasks of the job
-	Leads   bool          `json:"leads,omitempty"`  // the node leads the task's workflow
-	Behind  []int32       `json:"behind,omitempty"` // at most MaxBehind
-	Times   []TaskTime    `json:"times,omitempty"`  // on this node
-	Serial  uint64        `json:"-"`                // of a running attempt, on this node
+	Running bool             `json:"running,omitempty"`
+	Copy    bool             `json:"copy,omitempty"`  // what runs is a copy: another node has the task
+	Nodes   []filch.NodeName `json:"nodes,omitempty"` // of a running gang, as in [Task]
+	Attempt filch.Attempt    `json:"attempt,omitempty"`
+	BeganNS int64            `json:"began_unix_ns,omitempty"`
+	Took    float64          `json:"elapsed,omitempty"`
+	Left    float64          `json:"left,omitempty"`
+	Again   float64          `json:"again,omitempty"`
+	Ranks   string           `json:"ranks,omitempty"`  // nodes with ranks of an earlier attempt
+	Queued  bool             `json:"queued,omitempty"` // the node has ready or running tasks of the job
+	Leads   bool             `json:"leads,omitempty"`  // the node leads the task's workflow
+	Behind  []int32          `json:"behind,omitempty"` // at most MaxBehind
+	Times   []TaskTime       `json:"times,omitempty"`  // on this node
+	Serial  uint64           `json:"-"`                // of a running attempt, on this node
 }
 
 // Live counts the tasks of a job on one node that have no recorded end.

@@ -19,6 +19,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -228,7 +229,7 @@ func printTask(t *tasklist.Row, full string) {
 		ui.Printf("%-10s %d\n", "signal", t.Signal)
 	}
 	if t.Node != "" {
-		ui.Printf("%-10s %s\n", "node", ui.Clean(string(t.Node)))
+		printTaskNodes(t)
 		more := ""
 		if t.Maybe {
 			more = ", and perhaps an earlier start that was not recorded"
@@ -273,6 +274,19 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Stderr != "" {
 		ui.Printf("%-10s %s\n", "stderr", ui.Clean(t.Stderr))
 	}
+}
+
+// printTaskNodes shows the node of a task. The ranks of a gang may run on other nodes than its owner,
+// and the record of an ended gang has the owner alone.
+func printTaskNodes(t *tasklist.Row) {
+	name := "node"
+	if t.Gang {
+		name = "owner"
+	}
+	if len(t.Nodes) > 0 {
+		ui.Printf("%-10s %s\n", "nodes", ui.Clean(spec.FormatHosts(t.Nodes)))
+	}
+	ui.Printf("%-10s %s\n", name, ui.Clean(string(t.Node)))
 }
 
 // printCopies shows the copies that run, and of an ended task the starts that came second.

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
@@ -47,5 +49,38 @@ func TestTheLongestRunningTasksAreKept(t *testing.T) {
 	}
 	if first, last := list.Tasks[0], list.Tasks[launcher.MaxRunning-1]; first.Took != 3*999 || last.Took < 999 {
 		t.Errorf("the list goes from %v to %v seconds", first.Took, last.Took)
+	}
+}
+
+// The ranks of a gang run where it found slots, with the node that has the task or without it.
+func TestTheNodesOfARunningGangAreListed(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at = 10 * sec }
+	id := w.bag("n1", 1, 3, ofGangs(4, 2))
+	w.until("the gangs to run", 10*sec, func() bool {
+		for i := range 3 {
+			if len(w.running(launcher.TaskID{Job: id, Index: launcher.TaskIndex(i)}, 0)) < 2 {
+				return false
+			}
+		}
+		return true
+	})
+	seen := 0
+	for _, name := range w.names {
+		h := w.nodes[name]
+		for _, r := range h.node.RunningTasks(w.Now(), id).Tasks {
+			seen++
+			want := map[filch.NodeName]bool{}
+			for _, k := range w.running(launcher.TaskID{Job: id, Index: launcher.TaskIndex(r.Index)}, 0) {
+				want[k.start.Launch.Nodes[k.start.Index].Node] = true
+			}
+			now := h.node.TaskNow(w.Now(), 0, id, r.Index, r.Index)
+			if len(r.Nodes) != len(want) || !slices.Equal(now.Nodes, r.Nodes) || slices.ContainsFunc(r.Nodes, func(n filch.NodeName) bool { return !want[n] }) {
+				t.Errorf("task %d of %s is listed on %v and %v, and has ranks on %v", r.Index, name, r.Nodes, now.Nodes, want)
+			}
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d gangs are listed, want 3", seen)
 	}
 }

@@ -3,12 +3,14 @@ package tasklist
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/spec"
 )
 
 // column is a column of filch tasks.
@@ -32,7 +34,7 @@ var columns = []column{
 	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
 	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
 	{"state", "", false, func(t *Row) string { return t.State }, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
-	{"node", "of the last try; n1+n2: a copy runs on n2", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
+	{"node", "of the last try; n1+n2: a copy runs on n2; of a running gang, the nodes of its ranks; of an ended gang, its owner", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
 	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {
 			return ""
@@ -97,14 +99,27 @@ var columns = []column{
 	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
 }
 
-// nodes are the node of the task, and the nodes of its copies.
+// nodes are the node of the task, or of a running gang the nodes of its ranks, and the nodes of
+// its copies.
 func (t *Row) nodes() string {
 	var s strings.Builder
-	s.WriteString(string(t.Node))
+	if len(t.Nodes) > 0 {
+		s.WriteString(spec.FormatHosts(t.Nodes))
+	} else {
+		s.WriteString(string(t.Node))
+	}
 	for i := range t.Copies {
 		s.WriteString("+" + string(t.Copies[i].Node))
 	}
 	return s.String()
+}
+
+// isOn reports whether the task is on a node, as far as the list shows the nodes of the task.
+func (t *Row) isOn(node filch.NodeName) bool {
+	if len(t.Nodes) > 0 {
+		return slices.Contains(t.Nodes, node)
+	}
+	return t.Node == node
 }
 
 // ran reports whether an attempt began.

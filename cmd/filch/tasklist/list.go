@@ -316,6 +316,7 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		at[i] = true
 		t := v.listed(i)
 		t.State, t.Node, t.Attempts, t.Maybe, t.Took = filch.Running.String(), k.Node, k.Attempt, k.Maybe, k.Took
+		t.Nodes = k.Nodes
 		list = append(list, t)
 	}
 	for k := range list {
@@ -335,7 +336,7 @@ func (l *lister) isSilent(n filch.NodeName, effect string) {
 func (l *lister) wants(t *Row) bool {
 	state, _ := stateNamed(t.State)
 	picked := len(l.states) == 0 && !l.held || slices.Contains(l.states, state) || l.held && t.HeldBy != ""
-	return picked && (len(l.nodes) == 0 || slices.Contains(l.nodes, t.Node))
+	return picked && (len(l.nodes) == 0 || slices.ContainsFunc(l.nodes, t.isOn))
 }
 
 // has reports whether a column is shown.

@@ -136,8 +136,19 @@ func Name(c *client.Client, x *launcher.Explanation) error {
 		return nil
 	}
 	v, _, err := openView(c, x.Job)
-	if err != nil || !v.Rec.Graph {
+	if err != nil {
 		return err
+	}
+	switch x.State {
+	case filch.OK.String(), filch.Failed.String(), filch.Killed.String(), filch.Lost.String():
+		if gang, err := v.isGang(*x.Task); err != nil {
+			return err
+		} else if gang {
+			x.Text += "; this node was the owner of the gang, and has its output: the records do not have the nodes of the ranks"
+		}
+	}
+	if !v.Rec.Graph {
+		return nil
 	}
 	if x.Name, _, err = v.node(*x.Task); err != nil {
 		return err
@@ -160,6 +171,17 @@ func Name(c *client.Client, x *launcher.Explanation) error {
 		}
 	}
 	return err
+}
+
+// isGang reports whether a task, by its number for people, is a gang.
+func (v *view) isGang(name int32) (bool, error) {
+	at, ok := v.Spec.Index(name)
+	if !ok || !v.Spec.Gangs() {
+		return false, nil
+	}
+	list := []Row{v.listed(at)}
+	err := v.describe(list)
+	return list[0].Gang, err
 }
 
 // node reads the name and the parents of a workflow's task.

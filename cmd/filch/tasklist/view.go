@@ -26,6 +26,7 @@ type Row struct {
 	Number  int32  `json:"number"` // FILCH_TASK
 	Name    string `json:"name,omitempty"`
 	Command string `json:"command,omitempty"`
+	Gang    bool   `json:"gang,omitempty"`
 	Signal  int32  `json:"signal,omitempty"`
 	Stderr  string `json:"stderr_last,omitempty"`
 	// Of a task that has not started: the person who holds the job.
@@ -254,6 +255,7 @@ func (v *view) describeOne(t *Row, p []byte) error {
 		}
 		t.Name, t.parents, p = n.Name, n.Parents, n.Body
 	}
+	t.Gang = v.Spec.Need(launcher.TaskNeed(p)).Gang.Ranks > 0
 	_, p, err := v.Unmarked(p)
 	if err != nil {
 		return err

@@ -34,7 +34,8 @@ or each node of a run, with the stages of files; an arrow for each steal; how ma
 ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
 also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
 
-The bars come from the records of ended tasks: of each task, its last attempt. The steals
+The bars come from the records of ended tasks: of each task, its last attempt. The records
+do not have the nodes of a gang's ranks: its bar is on the node that owned the gang. The steals
 come from the nodes, which keep their last events only. The clocks of the nodes are
 measured, and a clock that differs is corrected.`,
 		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
@@ -99,6 +100,7 @@ type writer struct {
 	paint  painter
 
 	tasks, without int64  // ended tasks; tasks without a span
+	gangs          bool   // some tasks are gangs
 	steals         int64  // drawn
 	lost           uint64 // events that nodes have dropped
 	silent         bool   // events could not be read
@@ -133,6 +135,7 @@ func (w *writer) writeTasks() error {
 	if err != nil {
 		return err
 	}
+	w.gangs = job.Spec.Gangs()
 	s := newSorter()
 	defer s.close()
 	blocks := (job.Rec.Total + record.BlockSize - 1) / record.BlockSize
@@ -206,6 +209,9 @@ func (w *writer) writeSteals() {
 func (w *writer) say() {
 	if cli.IsTasks(w.info) {
 		text := fmt.Sprintf("%s on %s, %s", filch.Plural(w.tasks, "task"), filch.Plural(len(w.paint.nodes), "node"), filch.Plural(w.steals, "steal"))
+		if w.gangs {
+			text += "; each gang is drawn on its owner alone: the records do not have the nodes of its ranks"
+		}
 		if w.without > 0 {
 			text += fmt.Sprintf("; %s without a recorded start and end", filch.Plural(w.without, "task"))
 		}

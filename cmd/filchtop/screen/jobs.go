@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -171,6 +172,9 @@ func (m *Model) taskRows(l *layout) []string {
 		kind := ""
 		if t.Copy {
 			kind = "  a copy"
+		}
+		if len(t.Nodes) > 1 || len(t.Nodes) == 1 && t.Nodes[0] != t.Node {
+			kind = "  ranks on " + launcher.ListNames(t.Nodes)
 		}
 		memory := "-"
 		if t.Memory > 0 {

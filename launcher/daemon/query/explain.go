@@ -129,7 +129,11 @@ func (ex explainer) eachText(t *launcher.Task) string {
 
 // runningText describes a task that runs.
 func runningText(t *launcher.Task) string {
-	text := fmt.Sprintf("runs on %s for %s", t.Node, shortTime(t.Took))
+	at := string(t.Node)
+	if len(t.Nodes) > 0 {
+		at = launcher.ListNames(t.Nodes)
+	}
+	text := fmt.Sprintf("runs on %s for %s", at, shortTime(t.Took))
 	if t.Left > 0 {
 		text += ", and for " + shortTime(t.Left) + " more at most: then the time limit ends the task"
 	}

@@ -108,6 +108,9 @@ func (sv glancer) here(job filch.JobID) (g wire.Glance, err error) {
 			tree := readProcesses()
 			pids := tree.tasksOf(os.Getpid(), job)
 			for i := range g.Tasks {
+				if len(g.Tasks[i].Nodes) > wire.GlanceNames {
+					g.Tasks[i].Nodes = nil
+				}
 				if pid := pids[g.Tasks[i].Index]; pid != 0 && !g.Tasks[i].Copy {
 					g.Tasks[i].Memory = tree.memory(pid)
 				}

@@ -150,7 +150,7 @@ func (sv *Server) findLive(task *launcher.Task, place int32) {
 		case h.Running && h.Copy:
 			task.Copies = append(task.Copies, launcher.TaskCopy{Node: node, BeganNS: h.BeganNS, Took: h.Took})
 		case h.Running:
-			task.State, task.Node, task.Attempts = filch.Running.String(), node, max(task.Attempts, h.Attempt)
+			task.State, task.Node, task.Nodes, task.Attempts = filch.Running.String(), node, h.Nodes, max(task.Attempts, h.Attempt)
 			task.BeganNS, task.Began, task.Took, task.Left = h.BeganNS, h.BeganNS/1e3, h.Took, h.Left
 		}
 	}

@@ -76,6 +76,14 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 	return ""
 }
 
+// Nodes are the nodes of the ranks of a gang, the node of rank 0 first; none before the launch.
+func (g *Gangs) Nodes(id filch.JobID) []filch.NodeName {
+	if j := g.jobs[id]; j != nil {
+		return j.rankNodes()
+	}
+	return nil
+}
+
 // dismiss ends the run of a task: the task has the end.
 func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)

@@ -51,6 +51,8 @@ type gangRuns interface {
 	Gathers(id filch.JobID) bool
 	// Lacks says what the run waits for; "" if that is unknown.
 	Lacks(id filch.JobID) string
+	// Nodes are the nodes of the ranks, the node of rank 0 first; none before the launch.
+	Nodes(id filch.JobID) []filch.NodeName
 }
 
 // gangRemains wait for ranks that must end before a gang starts again, or counts as lost.
@@ -207,6 +209,14 @@ func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHe
 // launch given up.
 func (g *Gangs) isRunning(r *Running) bool {
 	return r.gang == nil || r.gang.goes && !g.tasks.gangs.Gathers(r.gang.run)
+}
+
+// nodes are the nodes of the ranks of a task that is a gang; none for a task of one process.
+func (g *Gangs) nodes(r *Running) []filch.NodeName {
+	if r.gang == nil {
+		return nil
+	}
+	return g.tasks.gangs.Nodes(r.gang.run)
 }
 
 // of is the gang's part of a task to be started; nil for a task of one process.

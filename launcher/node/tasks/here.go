@@ -102,7 +102,7 @@ func (w *Tasks) TaskNow(now time.Duration, wall int64, id filch.JobID, index, pl
 	}
 	for serial, r := range w.runs { // in any order: at most one attempt runs
 		if r.job == id && r.Index == index && r.over == nil && w.Gangs.isRunning(r) {
-			h.Running, h.Serial = true, serial
+			h.Running, h.Serial, h.Nodes = true, serial, w.Gangs.nodes(r)
 			var s mtc.Started
 			h.Took, h.Left, s = w.since(now, r)
 			h.Attempt, h.Copy = s.Attempt, s.Copy
@@ -164,7 +164,7 @@ func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.R
 		if r.job == id && r.over == nil && w.Gangs.isRunning(r) {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
-				Index: r.Index, Node: w.Cfg.Name, Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
+				Index: r.Index, Node: w.Cfg.Name, Nodes: w.Gangs.nodes(r), Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
 			})
 		}
 	}
