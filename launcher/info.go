@@ -205,7 +205,7 @@ type SlotInfo struct {
 	Locked    int32          `json:"locked"`         // behind the gate of a launch
 	Running   int32          `json:"running"`        // ranks
 	Tasks     int32          `json:"tasks"`          // not in Lent
-	Stuck     int32          `json:"stuck"` // out of service: processes cannot be killed
+	Stuck     int32          `json:"stuck"`          // out of service: processes cannot be killed
 	MemBytes  int64          `json:"mem_bytes"`
 	MemFree   int64          `json:"mem_free"`
 	GPUs      []string       `json:"gpus"`

@@ -30,8 +30,8 @@ func (l *Ledger) Check() {
 	if seen.room != l.Total() || !seen.counted() {
 		panic(fmt.Sprintf("slots: free and held make %+v, the node has %+v", seen.room, l.Total()))
 	}
-	held, locked, running, stuck, _ := l.Counts()
-	if sum := l.free.room.Slots + held + l.Backfill.Slots() + locked + running + stuck + l.TaskSlots(); sum != l.Total().Slots {
+	n := l.Counts()
+	if sum := n.Free + n.Held + n.Lent + n.Locked + n.Running + n.Tasks + n.Stuck; sum != l.Total().Slots {
 		panic(fmt.Sprintf("slots: the states of slots make %d slots, the node has %d", sum, l.Total().Slots))
 	}
 	if !l.free.counted() {

@@ -353,7 +353,7 @@ func TestLedgerKeepsUnkillableSlotsOutOfService(t *testing.T) {
 	p, _ := l.Take(0, ask(1, 3))
 	l.End(0, ask(1, 0).Key, p.Lease, true)
 	l.Check()
-	if _, _, _, stuck, _ := l.Counts(); stuck != 3 || l.Free().Slots != 1 {
+	if stuck := l.Counts().Stuck; stuck != 3 || l.Free().Slots != 1 {
 		t.Errorf("%d stuck and %d free, want 3 and 1", stuck, l.Free().Slots)
 	}
 	l.End(0, ask(1, 0).Key, p.Lease, false)

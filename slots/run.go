@@ -242,27 +242,35 @@ func (l *Ledger) Holders() (all []Holder) {
 	return all
 }
 
-// Counts is the slots by the state of their claim, and how many jobs wait.
-func (l *Ledger) Counts() (held, locked, running, stuck, waiting int32) {
+// Counts is the slots by their state, which make all slots of the node, and how many jobs
+// wait.
+type Counts struct {
+	Free, Held, Lent, Locked, Running, Tasks, Stuck int32
+
+	Waiting int32 // jobs
+}
+
+// Counts counts the slots by the state of their claim. A slot of a hold that tasks use is
+// lent, and neither held nor of tasks.
+func (l *Ledger) Counts() Counts {
+	n := Counts{
+		Free: l.free.room.Slots, Lent: l.Backfill.Slots(), Tasks: l.tasks.held().Slots, Stuck: l.tasks.stuck.Slots,
+		Waiting: int32(len(l.wait.claims)),
+	}
 	for _, c := range l.holds {
 		switch c.state {
 		case Held:
-			held += c.room.Slots - c.filled().Slots
+			n.Held += c.room.Slots - c.filled().Slots
 		case Locked:
-			locked += c.room.Slots
+			n.Locked += c.room.Slots
 		case Running:
-			running += c.room.Slots
+			n.Running += c.room.Slots
 		case Stuck:
-			stuck += c.room.Slots
+			n.Stuck += c.room.Slots
 		}
 	}
-	return held, locked, running, stuck + l.tasks.stuck.Slots, int32(len(l.wait.claims))
+	return n
 }
-
-// TaskSlots is the number of slots of tasks, without those that are lent by a hold (see
-// [Backfill]) or stuck. With the free and the lent slots and [Ledger.Counts], they make all
-// slots of the node.
-func (l *Ledger) TaskSlots() int32 { return l.tasks.held().Slots }
 
 // FreeSlots are the numbers of the free slots.
 func (l *Ledger) FreeSlots() []int32 { return l.free.slots.list() }

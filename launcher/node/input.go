@@ -69,11 +69,11 @@ func (n *Node) Processors() (all []filch.Processor, free []int32) {
 // Slots returns a snapshot of this node's ledger.
 func (n *Node) Slots() launcher.SlotInfo {
 	total, free := n.self.Ledger.Total(), n.self.Ledger.Free()
-	held, locked, running, stuck, waiting := n.self.Ledger.Counts()
+	in := n.self.Ledger.Counts()
 	return launcher.SlotInfo{
-		Node: n.self.Cfg.Name, Slots: total.Slots, Free: free.Slots, Held: held, Lent: n.self.Ledger.Backfill.Slots(), Locked: locked, Running: running, Tasks: n.self.Ledger.TaskSlots(), Stuck: stuck,
+		Node: n.self.Cfg.Name, Slots: total.Slots, Free: in.Free, Held: in.Held, Lent: in.Lent, Locked: in.Locked, Running: in.Running, Tasks: in.Tasks, Stuck: in.Stuck,
 		MemBytes: total.MemBytes, MemFree: free.MemBytes, GPUs: append([]string{}, n.self.Cfg.Capacity.GPUs...), GPUsFree: n.self.Ledger.FreeGPUs(),
 		Labels: n.self.Cfg.Labels, Role: n.self.Cfg.Role, Named: total.Named, NamedFree: free.Named,
-		Waiting: waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
+		Waiting: in.Waiting, Jobs: n.Ranks.Count(), Draining: n.self.Ledger.Draining(), Drain: n.self.DrainOrder,
 	}
 }

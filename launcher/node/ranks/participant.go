@@ -224,7 +224,7 @@ func (h *Ranks) spare(loan *slots.Loan) int32 {
 	if len(loan.Processors) > 0 {
 		return min(own, h.Cfg.Capacity.CPUs)
 	}
-	held, _, _, _, _ := h.Ledger.Counts()
+	held := h.Ledger.Counts().Held
 	used := h.Ledger.Total().Slots - h.Ledger.Free().Slots - held
 	return h.Cfg.Capacity.CPUs - max(used-own, 0)
 }

@@ -73,7 +73,7 @@ func (a *load) OnLedgerChanged(t *local.Turn) {
 	if a.at != filch.Never || a.asking || !a.told {
 		return
 	}
-	_, _, _, stuck, _ := a.Ledger.Counts()
+	stuck := a.Ledger.Counts().Stuck
 	s := launcher.SlotInfo{Slots: a.Ledger.Total().Slots, Free: a.Ledger.Free().Slots, Stuck: stuck, Draining: a.Ledger.Draining()}
 	if notable(&s, &a.last) {
 		a.at = t.Now + loadEvery
