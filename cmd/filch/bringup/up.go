@@ -340,7 +340,11 @@ func (b *localNodes) announce(took time.Duration) {
 	}
 	fmt.Printf("%s is up: %s, %s, on this machine (%s), in %s\n", b.instance,
 		filch.Plural(len(b.nodes), "node"), filch.Plural(slots, "slot"), filch.Plural(len(b.machine), b.unit()), filch.ShortTime(took))
-	fmt.Printf("try   filch run -n %d hostname\nstop  filch down\n", min(slots, 4))
+	which := "" // a command without the name is refused while several instances are here
+	if len(InstancesHere(b.base)) > 1 && os.Getenv("FILCH_INSTANCE") != b.instance {
+		which = " --instance " + b.instance
+	}
+	fmt.Printf("try   filch run%s -n %d hostname\nstop  filch down%[1]s\n", which, min(slots, 4))
 	if len(b.nodes) < PromisedNodes {
 		fmt.Printf("note  with fewer than %d nodes, the death of one may lose records and jobs\n", PromisedNodes)
 	}
