@@ -177,6 +177,8 @@ type TasksHere struct {
 	// lacks, and who has it.
 	Gathers int64  `json:"gathers,omitempty"`
 	Lacks   string `json:"lacks,omitempty"`
+	// The slots that gangs of the running tasks have on all nodes.
+	GangSlots int64 `json:"gang_slots,omitempty"`
 	// Of the running tasks: they are over, but for ranks that may run on lost nodes or without
 	// their owner. Of the ready tasks: their next attempt waits for such ranks. Ranks names
 	// the nodes.

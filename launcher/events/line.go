@@ -74,11 +74,14 @@ func (e *Event) Details() string {
 	}
 	if e.Count != 0 && e.Kind < numKinds {
 		unit := specs[e.Kind].count
+		if e.Kind == JobSubmitted {
+			unit = "tasks"
+			if e.Reason == "run" || e.Reason == "step" {
+				unit = "ranks"
+			}
+		}
 		if e.Count == 1 {
 			unit = strings.TrimSuffix(unit, "s")
-		}
-		if unit == "ranks or tasks" {
-			unit = ""
 		}
 		parts = append(parts, strings.TrimSpace(strconv.FormatInt(e.Count, 10)+" "+unit))
 	}

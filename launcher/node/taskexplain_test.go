@@ -28,6 +28,7 @@ func TestWhereTasksStand(t *testing.T) {
 		{"ready", record.Job{Total: 3}, []launcher.TasksHere{{Ready: 2}, {Ready: 1}}, "3 tasks are ready and wait for slots; filch nodes shows the use of slots"},
 		{"one is ready", record.Job{Total: 1}, []launcher.TasksHere{{Ready: 1}}, "1 task is ready and waits for slots; filch nodes shows the use of slots"},
 		{"run", record.Job{Total: 9}, []launcher.TasksHere{{Running: 1, Ready: 3}}, "1 task runs, 3 are ready"},
+		{"gangs run", record.Job{Total: 2}, []launcher.TasksHere{{Running: 1, GangSlots: 4}, {Running: 1, GangSlots: 4}}, "2 tasks run, 0 are ready; the gangs that run have 8 slots"},
 		{"capped", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 1, Cap: 2}, {Ready: 6}}, "2 tasks run, 7 are ready; at most 2 run at a time"},
 		{"late", record.Job{Total: 2}, []launcher.TasksHere{{Ready: 2, Late: 2}}, "2 tasks are ready; 2 are not started: their nodes are taken away before the tasks could end"},
 		{"opening", record.Job{Total: 9}, []launcher.TasksHere{{Ready: 5, Opening: 2}, {Ready: 1, Opening: 1}}, "6 tasks are ready; the starts of 3 are being recorded"},

@@ -33,6 +33,7 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	if s.Gathers += v.Gathers; s.Lacks == "" {
 		s.Lacks = v.Lacks
 	}
+	s.GangSlots += v.GangSlots
 	s.Astray += v.Astray
 	s.Remaining += v.Remaining
 	if s.Ranks == "" {
@@ -177,6 +178,9 @@ func (e *explainer) openingText(s *Sum) string {
 
 func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	text := fmt.Sprintf("%s, %d %s ready", countTasks(c.Running, "runs", "run"), c.Ready, filch.Agree(c.Ready, "is", "are"))
+	if s.GangSlots > 0 && c.Ready == 0 { // with ready tasks, the list of holders says so
+		text += "; the gangs that run have " + filch.Plural(int(s.GangSlots), "slot")
+	}
 	text += restingText(s) + gathersText(s) + remainsText(s)
 	if s.Astray > 0 {
 		text += fmt.Sprintf("; %d of them %s over when all ranks are gone", s.Astray, filch.Agree(s.Astray, "is", "are")) + ranksText(s)

@@ -37,6 +37,7 @@ type gang struct {
 	placed  bool // has its slots
 	goes    bool // its start is committed, or need not be
 	ending  bool // the run has ended, and ranks may run on lost nodes
+	slots   int32
 }
 
 // gangRuns is the interface of tasks to the runs of gangs, by the id of the run.
@@ -224,7 +225,7 @@ func (g *Gangs) of(s *mtc.Start) *gang {
 	if s.Gang().Ranks == 0 {
 		return nil
 	}
-	made := &gang{}
+	made := &gang{slots: s.Gang().Ranks * s.Spec.Need(int(s.Need)).Each.Slots}
 	if j, ok := g.tasks.core.Job(s.Job); ok && j.Record != nil {
 		made.ticket = j.Record.Ticket
 	}

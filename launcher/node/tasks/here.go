@@ -57,6 +57,8 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 				h.Running--
 				h.Ready++
 			}
+		} else if r.job == id && r.gang != nil && w.Gangs.isRunning(r) {
+			h.GangSlots += int64(r.gang.slots)
 		}
 	}
 	h.Resting, h.TryAt = j.Pace.Resting, j.Pace.Again
