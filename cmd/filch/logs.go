@@ -136,6 +136,9 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 			f.view.Label = many || targets[0].Retried()
 		}
 	}
+	if f.view.Label && !f.failed {
+		logs.FindStarts(c, targets)
+	}
 	if many || f.view.Label || f.view.Times || f.view.Fold || f.view.Grep != nil {
 		r.Show = append(r.Show, logs.Lines)
 	}

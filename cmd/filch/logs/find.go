@@ -35,7 +35,7 @@ type Target struct {
 	// target.
 	unused map[filch.NodeName]bool
 	// By number: tasks that ended well after a failed attempt, and the starts of other tasks
-	// with more than one; see [FindEnds].
+	// with more than one; see [FindEnds] and [FindStarts].
 	well   map[int32]bool
 	starts map[int32]int32
 	// By number: the starts of tasks that ended well while a start of the same attempt was
@@ -206,6 +206,27 @@ func (t *Target) findEnds(c *client.Client) error {
 			t.starts[spec.Name(index)] = n
 		}
 	})
+}
+
+// FindStarts reads how often tasks of ended jobs with retries were started, for the labels.
+// Without the records, a first attempt has the label of a task with one attempt.
+func FindStarts(c *client.Client, targets []Target) {
+	for i := range targets {
+		t := &targets[i]
+		if !cli.IsTasks(&t.Info) || t.Info.Code == nil || t.Info.Tasks.Total > readTasks {
+			continue
+		}
+		spec, err := specOf(c, t.Job)
+		if err != nil || spec == nil || spec.Retries == 0 {
+			continue
+		}
+		t.starts = map[int32]int32{}
+		_ = eachTask(c, t, func(index int32, k *record.Task) {
+			if n := record.Starts(k.Attempt, k.Maybe); n > 1 {
+				t.starts[spec.Name(index)] = n
+			}
+		})
+	}
 }
 
 // FindRivals reads which tasks of ended jobs ended well beside a copy: the output of the start

@@ -122,7 +122,8 @@ func (f *runFlags) checkPrograms(g *workflow.Graph, name string, report func(err
 		}
 		hint := fmt.Sprintf("inputs: [%s]", path)
 		if _, err := f.inputSize(path); err != nil {
-			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs, and is not in the folder of the workflow", name, t.Line, t.Name, program).WithHint("%s", hint), true)
+			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs, and is not in the folder of the workflow", name, t.Line, t.Name, program).
+				WithHint("create the program and list it in the inputs of the task, or name a program of the nodes by its absolute path"), true)
 			continue
 		}
 		report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs: only filch workflow run --in-place finds it", name, t.Line, t.Name, program).WithHint("%s", hint), false)
