@@ -157,7 +157,9 @@ var cmdArrows = map[string][]string{
 	"cmd/filchtop/screen": {"ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
 	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "pools", "progress", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/trace":     {"cli", "eventlog", "taskrecords", "ui"},
+	"cmd/filch/clocks":    {"cli"},
+	"cmd/filch/report":    {"cli", "clocks", "eventlog", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/trace":     {"cli", "clocks", "eventlog", "taskrecords", "ui"},
 	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
 }
 

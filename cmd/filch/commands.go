@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/report"
 	"github.com/filch-hpc/filch/cmd/filch/scrape"
 	"github.com/filch-hpc/filch/cmd/filch/shims"
 	"github.com/filch-hpc/filch/cmd/filch/stats"
@@ -49,6 +50,7 @@ func commands() []command {
 		{name: "history", build: historyCommand},
 		{name: "events", build: eventlog.Command},
 		{name: "trace", build: trace.Command},
+		{name: "report", build: report.Command},
 
 		{name: "up", build: bringup.UpCommand},
 		{name: "down", build: bringup.DownCommand},

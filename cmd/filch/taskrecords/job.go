@@ -87,6 +87,31 @@ func (p *Job) Load(numbers []int32) error {
 	return err
 }
 
+// Each hands out the entries of the tasks that have one, with the index of the task, in the
+// order of the records. Each keeps [AtOnce] blocks in memory.
+func (p *Job) Each(take func(index int32, t *record.Task) error) error {
+	blocks := (p.Rec.Total + record.BlockSize - 1) / record.BlockSize
+	for first := int32(0); first < blocks; first += AtOnce {
+		var numbers []int32
+		for n := first; n < min(first+AtOnce, blocks); n++ {
+			numbers = append(numbers, n)
+		}
+		if err := p.Load(numbers); err != nil {
+			return err
+		}
+		for _, n := range numbers {
+			b := p.Blocks[n]
+			for i := range b.Tasks {
+				if err := take(n*record.BlockSize+int32(b.Offs[i]), &b.Tasks[i]); err != nil {
+					return err
+				}
+			}
+			delete(p.Blocks, n)
+		}
+	}
+	return nil
+}
+
 // Payloads yields the payloads of the tasks in bad; io.EOF ends the sequence.
 func (p *Job) Payloads(bad []Indices) func() ([]byte, error) {
 	parts := map[int32]*record.Payload{}

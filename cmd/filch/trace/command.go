@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/clocks"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -66,7 +66,7 @@ func write(c *client.Client, id filch.JobID, path string) error {
 	if err != nil {
 		return filch.Errorf(filch.Invalid, "cannot write %s: %s", ui.Clean(path), ui.Cause(err))
 	}
-	w := &writer{conn: c, info: &info, clocks: measure(c)}
+	w := &writer{conn: c, info: &info, clocks: clocks.Measure(c)}
 	buffer := bufio.NewWriterSize(f, 1<<18)
 	w.paint = painter{out: sinkOf(path, buffer, info.Submit), job: id, step: int64(max(info.Elapsed, 0) * 1e9 / maxCounts)}
 	err = errors.Join(w.write(), w.paint.out.end(), f.Close())
@@ -96,7 +96,7 @@ func sinkOf(path string, out *bufio.Writer, start int64) sink {
 type writer struct {
 	conn   *client.Client
 	info   *launcher.JobInfo
-	clocks clocks
+	clocks clocks.Clocks
 	paint  painter
 
 	tasks, without int64  // ended tasks; tasks without a span
@@ -138,46 +138,30 @@ func (w *writer) writeTasks() error {
 	w.gangs = job.Spec.Gangs()
 	s := newSorter()
 	defer s.close()
-	blocks := (job.Rec.Total + record.BlockSize - 1) / record.BlockSize
-	for first := int32(0); first < blocks; first += taskrecords.AtOnce {
-		var numbers []int32
-		for n := first; n < min(first+taskrecords.AtOnce, blocks); n++ {
-			numbers = append(numbers, n)
-		}
-		if err := job.Load(numbers); err != nil {
-			return err
-		}
-		for _, n := range numbers {
-			if err := w.addBlock(s, job, n); err != nil {
-				return err
-			}
-			delete(job.Blocks, n)
-		}
+	if err := job.Each(func(i int32, t *record.Task) error { return w.add(s, job.Spec.Name(i), t) }); err != nil {
+		return err
 	}
 	w.without = int64(job.Rec.Total) - w.tasks
 	defer w.paint.close()
 	return s.each(w.paint.span)
 }
 
-func (w *writer) addBlock(s *sorter, job *taskrecords.Job, n int32) error {
-	b := job.Blocks[n]
-	for i := range b.Tasks {
-		t := &b.Tasks[i]
-		if t.Began == 0 || !t.State.Final() || t.By.Node == "" {
-			continue
-		}
-		begin := w.clocks.correct(t.By.Node, t.Began*1e3)
-		p := span{
-			Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: job.Spec.Name(n*record.BlockSize + int32(b.Offs[i])),
-			Try: int32(t.Attempt), Code: t.Code, State: t.State, Node: w.paint.row(t.By.Node),
-		}
-		if t.Stages != nil {
-			p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
-		}
-		w.tasks++
-		if err := s.add(&p); err != nil {
-			return filch.Errorf(filch.Unavailable, "%s", err.Error())
-		}
+// add adds the last attempt of a task.
+func (w *writer) add(s *sorter, name int32, t *record.Task) error {
+	if t.Began == 0 || !t.State.Final() || t.By.Node == "" {
+		return nil
+	}
+	begin := w.clocks.Correct(t.By.Node, t.Began*1e3)
+	p := span{
+		Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: name,
+		Try: int32(t.Attempt), Code: t.Code, State: t.State, Node: w.paint.row(t.By.Node),
+	}
+	if t.Stages != nil {
+		p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
+	}
+	w.tasks++
+	if err := s.add(&p); err != nil {
+		return filch.Errorf(filch.Unavailable, "%s", err.Error())
 	}
 	return nil
 }
@@ -196,7 +180,7 @@ func (w *writer) writeSteals() {
 		Event: func(node filch.NodeName, e *events.Event) error {
 			if e.Kind == events.StealWon {
 				w.steals++
-				w.paint.steal(node, e.Peer, w.clocks.correct(node, e.UnixNS), e.Count)
+				w.paint.steal(node, e.Peer, w.clocks.Correct(node, e.UnixNS), e.Count)
 			}
 			return nil
 		},
@@ -224,76 +208,4 @@ func (w *writer) say() {
 		ui.Warn(fmt.Sprintf("%d bars lie on others: a node shows %d tasks at a time", w.paint.overlap, maxLanes))
 	}
 	ui.Say(w.clocks.String())
-}
-
-// clocks are the clocks of the nodes, beside the clock of this machine.
-type clocks map[filch.NodeName]clock
-
-// clock is a node's clock: how far the node's clock is ahead, and how wrong that may be.
-type clock struct{ ahead, wrong time.Duration }
-
-// Limits of the measuring.
-const (
-	clockRounds = 3
-	clockAll    = 5 * time.Second // for all nodes
-)
-
-// measure measures the clocks of all live nodes: by the time of an answer there, and those
-// of the question and the answer here. The shortest of some questions counts.
-func measure(c *client.Client) clocks {
-	cs := clocks{}
-	var nodes []wire.NodeInfo
-	if cli.Ask(c, cli.QueryWait, &nodes, wire.VerbNodes, wire.OnlyHere) != nil {
-		return cs
-	}
-	end := time.Now().Add(clockAll)
-	for range clockRounds {
-		for i := range nodes {
-			n := &nodes[i]
-			if time.Now().After(end) || n.State == filch.Dead.String() || n.State == filch.Left.String() {
-				continue
-			}
-			asked := time.Now()
-			b, err := c.Query(cli.QueryWait, wire.VerbEvents, string(n.Node), "now", "1")
-			half := time.Since(asked) / 2
-			var chunk wire.EventChunk
-			if err != nil || wire.Unmarshal(b, &chunk) != nil {
-				continue
-			}
-			k := clock{ahead: time.Duration(chunk.Now - asked.UnixNano() - int64(half)), wrong: half}
-			if old, known := cs[n.Node]; !known || k.wrong < old.wrong {
-				cs[n.Node] = k
-			}
-		}
-	}
-	return cs
-}
-
-// correct returns a time of a node by this machine's clock. A difference that the measuring
-// may have made is no difference.
-func (cs clocks) correct(node filch.NodeName, ns int64) int64 {
-	k := cs[node]
-	if k.ahead.Abs() <= k.wrong {
-		return ns
-	}
-	return ns - int64(k.ahead)
-}
-
-// String says how the clocks differ.
-func (cs clocks) String() string {
-	var most, wrong time.Duration
-	for _, k := range cs { // in any order: the largest counts
-		wrong = max(wrong, k.wrong)
-		if k.ahead.Abs() > k.wrong {
-			most = max(most, k.ahead.Abs())
-		}
-	}
-	if len(cs) == 0 {
-		return "the clocks of the nodes are not known: no node answered"
-	}
-	text := fmt.Sprintf("the clocks of %s were measured to %s", filch.Plural(len(cs), "node"), filch.ShortTime(max(wrong, time.Microsecond)))
-	if most == 0 {
-		return text + ", and do not differ"
-	}
-	return text + "; the largest difference, " + filch.ShortTime(most) + ", is corrected"
 }

@@ -1,0 +1,189 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+)
+
+// bar is the last attempt of a task. The times are Unix nanoseconds.
+type bar struct {
+	Begin, End int64
+	Queued     int64 // ns on the queue of its node before Begin
+	Node       int32
+	Slots      int32
+}
+
+func (b *bar) length() int64 { return b.End - b.Begin }
+
+// span is a time in which a node takes no work.
+type span struct{ Begin, End int64 }
+
+// nodeTime is a node that a job may have used.
+type nodeTime struct {
+	Slots  int32
+	Drains []span
+	Lost   []span
+}
+
+// cause is a cause of idle slots.
+type cause uint8
+
+// The causes, in the order of the page. At each moment the idle slots of nodes that are
+// lost or drain have that cause. The others have the first cause after these that holds.
+const (
+	idleLost    cause = iota // the node was lost
+	idleDrain                // the node drained
+	idleBefore               // no task had started yet
+	idleLimit                // as many tasks ran as the job allows
+	idleQueued               // a task was queued: it starts, moves, or gathers slots
+	idleWaiting              // tasks wait for the ends of others
+	idleNothing              // all tasks of the job had started
+	numCauses
+)
+
+// texts are the causes for people.
+var texts = [numCauses]string{
+	idleLost:    "node lost",
+	idleDrain:   "node drained",
+	idleBefore:  "before the first start",
+	idleLimit:   "limit of the job",
+	idleQueued:  "tasks queued: start, move, or gather",
+	idleWaiting: "tasks waited for others",
+	idleNothing: "nothing left to start",
+}
+
+// work is what a job of tasks did, for the bill.
+type work struct {
+	Begin, End int64 // of the job
+	Bars       []bar
+	Nodes      []nodeTime
+	Limit      int32 // of running tasks; 0: none
+	Tasks      int32 // of the job
+	Each       int32 // slots of a task
+	Graph      bool  // tasks may wait for others
+}
+
+// bill is the time of all slots between the begin and the end of a job, in slot-nanoseconds.
+type bill struct {
+	Busy int64
+	Idle [numCauses]int64
+}
+
+// Sum is the time of all slots.
+func (b *bill) Sum() int64 {
+	n := b.Busy
+	for _, v := range b.Idle {
+		n += v
+	}
+	return n
+}
+
+// change is a moment at which a count of the sweep changes.
+type change struct {
+	at      int64
+	node    int32 // -1: of no node
+	running int32 // slots
+	tasks   int32 // running
+	queued  int32
+	begun   int32
+	lost    int32
+	drains  int32
+}
+
+// changes are all moments of a job, in the order of time.
+func (w *work) changes() []change {
+	list := make([]change, 0, 3*len(w.Bars)+8)
+	for i := range w.Bars {
+		b := &w.Bars[i]
+		if b.Queued > 0 {
+			list = append(list, change{at: b.Begin - b.Queued, node: -1, queued: 1}, change{at: b.Begin, node: -1, queued: -1})
+		}
+		list = append(list, change{at: b.Begin, node: b.Node, running: b.Slots, tasks: 1, begun: 1}, change{at: b.End, node: b.Node, running: -b.Slots, tasks: -1})
+	}
+	for i := range w.Nodes {
+		for _, s := range w.Nodes[i].Lost {
+			list = append(list, change{at: s.Begin, node: int32(i), lost: 1}, change{at: s.End, node: int32(i), lost: -1})
+		}
+		for _, s := range w.Nodes[i].Drains {
+			list = append(list, change{at: s.Begin, node: int32(i), drains: 1}, change{at: s.End, node: int32(i), drains: -1})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	return list
+}
+
+// sum makes the bill of a job.
+func (w *work) sum() bill {
+	var b bill
+	at := w.Begin
+	now := make([]change, len(w.Nodes))
+	var all change
+	for _, c := range w.changes() {
+		if to := min(max(c.at, w.Begin), w.End); to > at {
+			w.add(&b, to-at, now, &all)
+			at = to
+		}
+		all.tasks, all.queued, all.begun = all.tasks+c.tasks, all.queued+c.queued, all.begun+c.begun
+		if c.node >= 0 {
+			n := &now[c.node]
+			n.running, n.lost, n.drains = n.running+c.running, n.lost+c.lost, n.drains+c.drains
+		}
+	}
+	if w.End > at {
+		w.add(&b, w.End-at, now, &all)
+	}
+	return b
+}
+
+// add adds a time in which nothing changes.
+func (w *work) add(b *bill, span int64, now []change, all *change) {
+	idle := int64(0)
+	for i := range w.Nodes {
+		slots, n := int64(w.Nodes[i].Slots), &now[i]
+		busy := min(int64(n.running), slots)
+		b.Busy += busy * span
+		switch rest := slots - busy; {
+		case n.lost > 0:
+			b.Idle[idleLost] += rest * span
+		case n.drains > 0:
+			b.Idle[idleDrain] += rest * span
+		default:
+			idle += rest
+		}
+	}
+	waiting := w.Tasks - all.begun - all.queued
+	switch {
+	case all.begun == 0:
+		b.Idle[idleBefore] += idle * span
+		return
+	case w.Limit > 0 && all.tasks >= w.Limit:
+		b.Idle[idleLimit] += idle * span
+		return
+	}
+	queued := all.queued
+	if !w.Graph {
+		queued, waiting = queued+waiting, 0 // also tasks that have not come to their node
+	}
+	part := min(idle, int64(max(queued, 0))*int64(max(w.Each, 1)))
+	b.Idle[idleQueued] += part * span
+	if idle -= part; waiting > 0 {
+		b.Idle[idleWaiting] += idle * span
+	} else {
+		b.Idle[idleNothing] += idle * span
+	}
+}
+
+// bound is the least time that the job could have taken on these slots: all work evenly on
+// all slots, or the longest task.
+func (w *work) bound() int64 {
+	var sum, longest, slots int64
+	for i := range w.Bars {
+		b := &w.Bars[i]
+		sum += b.length() * int64(b.Slots)
+		longest = max(longest, b.length())
+	}
+	for i := range w.Nodes {
+		slots += int64(w.Nodes[i].Slots)
+	}
+	return max(longest, sum/max(slots, 1))
+}

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+)
+
+// Command is filch report.
+func Command(g *cli.Global) *cobra.Command {
+	path := ""
+	c := &cobra.Command{
+		Use:     "report JOB -o FILE",
+		GroupID: "jobs",
+		Short:   "write what a job did as a page of HTML, in one file",
+		Long: `Writes what a job did as a page for a browser, which needs nothing but the file: a summary,
+a timeline of the tasks on each node, the slots in use, where the time of the slots went
+(the idle part by cause: nothing left to start, tasks that waited for others, the limit of
+the job, drains and losses of nodes), the least time that was possible, the slowest tasks, and
+the tasks that did not end well, with their last lines.
+
+The page shows ended tasks: of each task, its last attempt. The drains, losses and steals come
+from the nodes, which keep their last events only.`,
+		Example: "  filch report 7 -o r.html\n  filch report last -o r.html",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if path == "" {
+				return ui.Misused(filch.Errorf(filch.Invalid, "-o FILE is missing").WithHint("filch report %s -o report.html", args[0]))
+			}
+			conn, ids, err := g.Jobs(args)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			p, err := collect(conn, ids[0], conn.Dir.Instance)
+			if err != nil {
+				return err
+			}
+			if err := p.write(path); err != nil {
+				return filch.Errorf(filch.Unavailable, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
+			}
+			ui.Say(fmt.Sprintf("%s on %s; open %s in a browser", filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), filch.Plural(len(p.Nodes), "node"), ui.Clean(path)))
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`")
+	return c
+}
+
+//go:embed page.html
+var pageHTML []byte
+
+// mark is the place of the data in the page.
+const mark = ">DATA<"
+
+// html is the page. The encoder of JSON writes <, > and & as escapes, so no name can end the
+// element of the data.
+func (p *page) html() ([]byte, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	head, tail, _ := bytes.Cut(pageHTML, []byte(mark))
+	return bytes.Join([][]byte{head, []byte(">"), b, []byte("<"), tail}, nil), nil
+}
+
+// write writes the page. A file at path is replaced as a whole, and stays when the page
+// cannot be written.
+func (p *page) write(path string) error {
+	b, err := p.html()
+	if err != nil {
+		return err
+	}
+	if s, err := os.Stat(path); err == nil && !s.Mode().IsRegular() {
+		return os.WriteFile(path, b, 0o666)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".filch-report-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
