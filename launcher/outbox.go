@@ -54,7 +54,13 @@ type Launch struct {
 	Hop      int32  // how often the job was taken over
 	Copy     *Copy  // files needed by every node before the node is ready; nil none
 	Ticket   filch.Ticket
+	Idle     int32 // attempts before this one without a launch, as far as known
 }
+
+// Try is the number of the start as the ranks and people see the number. It counts launches: a
+// program that finds a number above 1 may look for the files of an earlier start. The attempt
+// distinguishes leases too, and goes up where a waiting job begins to gather anew.
+func (l *Launch) Try() filch.Attempt { return max(l.Ident.Attempt-filch.Attempt(l.Idle), 1) }
 
 // PrepareWait is how long the keepers may take until all are ready.
 const PrepareWait = 60 * time.Second

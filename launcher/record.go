@@ -46,6 +46,9 @@ type SharedRecord struct {
 	// The node that took the job over does not know whether the gate was opened.
 	Unsure bool
 	Causes []LostAttempt // of the attempts before this one, fewer than MaxAttempts
+
+	Idle     int32 // as in [Launch]
+	Launched bool  // under this attempt, which may be over
 }
 
 // EndRecord is the end of a job, kept for later queries.

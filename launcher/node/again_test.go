@@ -238,3 +238,47 @@ func TestAStepWaitsForItsSiblingsOverARestart(t *testing.T) {
 		}
 	}
 }
+
+// Only launches count as starts: a run that waits over a restart of its origin, or gathers anew
+// since nodes went, was not started, and its program must not look for files of an earlier start.
+func TestStartsAreLaunches(t *testing.T) {
+	for _, detach := range []bool{false, true} {
+		w := newNet(t, 3, 4)
+		w.behave = func(k *keeper) { k.at = 20 * sec }
+		w.submit("n2", 1, gang(12))
+		w.run(sec)
+		r := gang(12)
+		r.Policy.Requeue, r.Detach = true, detach
+		id := w.submitLate("n1", 1, r)
+		w.run(sec)
+		w.again("n1", id)
+		w.run(sec)
+		w.declare("n3", filch.Dead)
+		w.run(sec)
+		w.declare("n3", filch.Up)
+		var seen []filch.Attempt
+		w.behave = func(k *keeper) {
+			k.at = 20 * sec
+			if l := &k.start.Launch; l.Ident.Job == id && k.start.Index == 0 {
+				seen = append(seen, l.Try())
+				if l.Ident.Attempt == 1 {
+					t.Errorf("detached %t: the leases from before the restart are used", detach)
+				}
+			}
+		}
+		w.until("the run to start", 90*sec, func() bool { return len(seen) > 0 })
+		w.run(2 * sec)
+		if i, _ := w.nodes["n1"].node.Job(w.Now(), id); i.Attempt != 1 {
+			t.Errorf("detached %t: the state names attempt %d, want 1", detach, i.Attempt)
+		}
+		w.crash("n3", true)
+		w.declare("n3", filch.Dead)
+		w.run(5 * sec)
+		w.restart("n3")
+		w.declare("n3", filch.Up)
+		w.until("the run to start again", 90*sec, func() bool { return len(seen) > 1 })
+		if len(seen) != 2 || seen[0] != 1 || seen[1] != 2 {
+			t.Errorf("detached %t: the starts are %v, want 1 and 2", detach, seen)
+		}
+	}
+}

@@ -33,12 +33,13 @@ type Piece struct {
 	Stream  uint8 // 1 stdout, 2 stderr
 	Partial bool
 	Attempt filch.Attempt // 0 or 1: the first
+	Idle    int32         // attempts before without a launch, as in [launcher.Launch]
 	Time    int64         // of writing, Unix milliseconds; 0 unknown
 	Data    []byte
 }
 
 // A piece on the disk is a header, with flagTime 8 bytes of time, with flagAttempt 4 bytes of
-// the attempt, and the data.
+// the attempt, with flagIdle 4 bytes of the idle attempts, and the data.
 const (
 	pieceHeader  = 4 + 4 + 8 + 4 + 1 + 1
 	timeBytes    = 8
@@ -46,6 +47,7 @@ const (
 	flagPartial  = 1
 	flagTime     = 2
 	flagAttempt  = 4
+	flagIdle     = 8
 )
 
 // Log keeps the output of a detached job, in segments PATH.0, PATH.1 and so on. Beyond
@@ -133,7 +135,10 @@ func (l *Log) Append(p Piece) error {
 	if p.Attempt > 1 {
 		flags |= flagAttempt
 	}
-	b := make([]byte, 0, pieceHeader+timeBytes+attemptBytes+len(p.Data))
+	if p.Idle > 0 {
+		flags |= flagIdle
+	}
+	b := make([]byte, 0, pieceHeader+timeBytes+2*attemptBytes+len(p.Data))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(p.Data)))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Index))
 	b = binary.BigEndian.AppendUint64(b, p.Offset)
@@ -144,6 +149,9 @@ func (l *Log) Append(p Piece) error {
 	}
 	if p.Attempt > 1 {
 		b = binary.BigEndian.AppendUint32(b, uint32(p.Attempt))
+	}
+	if p.Idle > 0 {
+		b = binary.BigEndian.AppendUint32(b, uint32(p.Idle))
 	}
 	n, err := l.file.Write(append(b, p.Data...))
 	if err != nil {
@@ -271,6 +279,13 @@ func readSegment(name string, at int64, f func(p Piece, end int64) bool) (int64,
 				return at, unlessEOF(err)
 			}
 			p.Attempt = filch.Attempt(binary.BigEndian.Uint32(head[pieceHeader:]))
+			size += attemptBytes
+		}
+		if head[21]&flagIdle != 0 {
+			if _, err := io.ReadFull(r, head[pieceHeader:pieceHeader+attemptBytes]); err != nil {
+				return at, unlessEOF(err)
+			}
+			p.Idle = int32(binary.BigEndian.Uint32(head[pieceHeader:]))
 			size += attemptBytes
 		}
 		if _, err := io.ReadFull(r, p.Data); err != nil {

@@ -193,7 +193,7 @@ func TestLogOfAttempts(t *testing.T) {
 	}
 	add := func(attempt filch.Attempt, offset uint64, text string) {
 		t.Helper()
-		if err := l.Append(output.Piece{Index: 3, Attempt: attempt, Offset: offset, Stream: 1, Time: int64(attempt), Data: []byte(text)}); err != nil {
+		if err := l.Append(output.Piece{Index: 3, Attempt: attempt, Idle: int32(attempt) / 3, Offset: offset, Stream: 1, Time: int64(attempt), Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestLogOfAttempts(t *testing.T) {
 		attempt filch.Attempt
 		text    string
 	}{{0, "the first attempt\n"}, {3, "third\n"}, {0, "late\n"}} {
-		if p := pieces[i]; p.Attempt != want.attempt || string(p.Data) != want.text || p.Time == 0 {
+		if p := pieces[i]; p.Attempt != want.attempt || p.Idle != int32(want.attempt)/3 || string(p.Data) != want.text || p.Time == 0 {
 			t.Errorf("piece %d: got %+v, want %+v", i, p, want)
 		}
 	}

@@ -68,7 +68,7 @@ var Variables = []variable{
 	{"FILCH_JOB", forPrograms, both, "The number of the job. A filch run inside is a step of this job."},
 	{"FILCH_INSTANCE", forPrograms, both, "The instance; also for the command of filch up -- COMMAND."},
 	{"FILCH_NODE", forPrograms, both, "The node where the program runs."},
-	{"FILCH_ATTEMPT", forPrograms, both, "The number of the attempt, from 1: a job that is started again, or a task that is tried again, has the next number."},
+	{"FILCH_ATTEMPT", forPrograms, both, "The number of the attempt, from 1: a job that is started again, or a task that is tried again, has the next number. A run that only waited, also while nodes went and came, has still 1."},
 	{"FILCH_RANK", forPrograms, rankOnly, "The rank, from 0 to FILCH_SIZE - 1."},
 	{"FILCH_SIZE", forPrograms, rankOnly, "The number of ranks of the job."},
 	{"FILCH_LOCAL_RANK", forPrograms, rankOnly, "The number of the rank on its node, from 0."},

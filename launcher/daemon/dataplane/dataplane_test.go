@@ -212,7 +212,7 @@ func TestLogOfARunningJobStays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := first.append(wire.Output{Stream: 1, Data: []byte("still here\n")}, 1); err != nil {
+	if err := first.append(wire.Output{Stream: 1, Data: []byte("still here\n")}, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	pieces, _, _, err := output.ReadLog(ls.path(1), 0, 0, math.MaxInt32, 1<<20)

@@ -102,12 +102,12 @@ type sink struct {
 	grown  func()
 }
 
-func (s *sink) append(o wire.Output, attempt filch.Attempt) error {
+func (s *sink) append(o wire.Output, attempt filch.Attempt, idle int32) error {
 	defer s.grown()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.Append(output.Piece{
-		Index: o.Index, Offset: o.Offset, Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Attempt: attempt, Time: time.Now().UnixMilli(), Data: o.Data,
+		Index: o.Index, Offset: o.Offset, Rank: o.Rank, Stream: o.Stream, Partial: o.Partial, Attempt: attempt, Idle: idle, Time: time.Now().UnixMilli(), Data: o.Data,
 	})
 }
 
@@ -133,7 +133,7 @@ func (rs *Routes) ReadLog(job filch.JobID, first, last filch.Rank, at uint64, li
 	}
 	for _, o := range pieces {
 		limit -= len(o.Data)
-		c.Pieces = append(c.Pieces, wire.OutputPiece{Index: int32(o.Rank), Attempt: int32(o.Attempt), Stream: o.Stream, Partial: o.Partial, Time: o.Time, Data: o.Data})
+		c.Pieces = append(c.Pieces, wire.OutputPiece{Index: int32(o.Rank), Attempt: int32(o.Attempt) - o.Idle, Stream: o.Stream, Partial: o.Partial, Time: o.Time, Data: o.Data})
 	}
 	c.Lost, c.End = lost, limit > 0
 	return c, next, nil

@@ -124,7 +124,7 @@ func (r *route) onOutput(o wire.Output, body []byte, flush bool) error {
 	case taker != nil:
 		taker.Take(o)
 	case s != nil: // also while the submitting client is still connected
-		if err := s.append(o, r.ident.Attempt); err != nil {
+		if err := s.append(o, r.ident.Attempt, r.idle); err != nil {
 			r.plane.in.Fault("cannot keep output", err, "job", int(r.ident.Job))
 		}
 	case c != nil:

@@ -17,6 +17,7 @@ import (
 type route struct {
 	plane  *Routes
 	ident  filch.Ident
+	idle   int32 // as in [launcher.Launch]
 	origin filch.NodeName
 	nodes  []filch.NodeName // nil before the launch is known
 	window uint64
@@ -57,7 +58,7 @@ type outlet struct {
 }
 
 func newRoute(plane *Routes, l *launcher.Launch) *route {
-	r := &route{plane: plane, ident: l.Ident, origin: l.Origin, index: NotHere}
+	r := &route{plane: plane, ident: l.Ident, idle: l.Idle, origin: l.Origin, index: NotHere}
 	if len(l.Nodes) == 0 {
 		return r
 	}

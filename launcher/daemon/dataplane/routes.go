@@ -106,7 +106,7 @@ func (rs *Routes) Restore(records []launcher.Record) {
 		if j := r.Job; j != nil && j.Ended == nil && len(j.Nodes) > 0 {
 			rs.Learn(&launcher.Launch{
 				Ident:  filch.Ident{Instance: rs.instance, Job: j.Job, Attempt: j.Attempt},
-				Origin: rs.in.Self, Nodes: j.Nodes, Detach: j.Request.Detach,
+				Origin: rs.in.Self, Nodes: j.Nodes, Detach: j.Request.Detach, Idle: j.Shared.Idle,
 			}, NotHere)
 		}
 	}

@@ -209,6 +209,7 @@ func (u *unsent) losesSlots(from filch.NodeName, m *launcher.Grant) bool {
 // loan.
 func (a *attempts) dispatch(t *local.Turn, j *job, loan *slots.Loan) {
 	r, nodes := j.run, j.run.launch.Nodes
+	j.launched = true
 	for i := range r.participants {
 		r.participants[i].again = t.Now + repeatMin
 	}
@@ -248,7 +249,7 @@ func (a *attempts) newRun(j *job, nodes []launcher.NodeRanks) *run {
 		Name:  j.req.Name, Origin: a.Cfg.Name, Parent: j.req.Parent, Task: j.req.Task, Step: j.stepNumber(), Size: j.need.Ranks, Universe: a.universe(j), Nodes: nodes,
 		Base: j.need.Base, Each: j.need.Each,
 		KillWait: j.req.Policy.KillWait, Detach: j.req.Detach, Timed: j.req.Policy.TimeLimit > 0, Keep: j.req.Shape.Spare > 0, Order: j.req.Order,
-		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Life: j.life(a.Cfg.Incarnation), Staged: j.req.Staged, Ticket: j.ticket,
+		Hop: j.kept.hop, Copy: j.req.Copy, Of: j.req.Of, Life: j.life(a.Cfg.Incarnation), Staged: j.req.Staged, Ticket: j.ticket, Idle: j.unlaunched,
 	}
 	return r
 }

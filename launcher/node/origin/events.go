@@ -17,7 +17,7 @@ func (j *job) kind() string {
 
 // event returns an event of an attempt: of the run, or of the task that is a gang.
 func (j *job) event(k events.Kind, count int64) events.Event {
-	e := events.Event{Kind: k, Job: j.id, Try: j.attempt, Count: count}
+	e := events.Event{Kind: k, Job: j.id, Try: j.try(), Count: count}
 	if j.gang != 0 {
 		e.Job, e.Task, e.Tasks = j.req.Of.Job, int32(j.req.Of.Index), 1
 	}

@@ -309,7 +309,7 @@ func (e *explainer) explainGather(now time.Duration, j *job, x *launcher.Explana
 func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndRecord) launcher.JobInfo {
 	i := launcher.JobInfo{
 		ID: j.id, Name: j.req.Name, Kind: "run", Parent: j.req.Parent, Origin: origin, State: j.state.String(),
-		Attempt: j.attempt, Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
+		Attempt: j.try(), Ranks: j.need.Ranks, Nodes: []filch.NodeName{}, Detached: j.req.Detach, Submit: j.ticket.UnixNS,
 		Hop: j.kept.hop, Earlier: j.kept.earlier, Lost: j.kept.causes, Spawned: j.req.Spawner != 0,
 	}
 	if e == nil {

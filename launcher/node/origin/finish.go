@@ -27,7 +27,7 @@ func (o *Origin) onRunOver(t *local.Turn, j *job) {
 	case r.lost && !r.halt.user && j.req.Policy.Requeue && r.cause.Kind == launcher.CauseNodeLost && j.clock.losses < MaxAttempts-1:
 		j.clock.losses++
 		if j.req.Detach { // its client, which waits, is told
-			j.kept.causes = append(slices.Clip(j.kept.causes), launcher.LostAttempt{Attempt: j.attempt, Node: r.cause.Node})
+			j.kept.causes = append(slices.Clip(j.kept.causes), launcher.LostAttempt{Attempt: j.try(), Node: r.cause.Node})
 		}
 		o.tell(t, j, launcher.Ending{Job: j.id, Text: r.cause.Text + "; starting again"})
 		o.spares.retain(j)
@@ -49,7 +49,7 @@ func (o *Origin) again(t *local.Turn, j *job) {
 	gone := j.participantRecords()
 	j.pastNodes()
 	j.run, j.state = nil, filch.Waiting
-	j.attempt++
+	j.next()
 	o.begin(t, j)
 	t.Record(gone...)
 }

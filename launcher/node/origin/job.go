@@ -36,30 +36,32 @@ const (
 
 // job is a job at its origin, until the end of the job.
 type job struct {
-	id        filch.JobID
-	attempt   filch.Attempt
-	ticket    filch.Ticket
-	req       launcher.Request
-	need      stealer.Need
-	seen      audience
-	state     filch.State
-	submitted time.Duration
-	waited    time.Duration // until the gate opened
-	gather    *stealer.Gather
-	spares    local.Kept // room kept for the next attempt
-	run       *run
-	step      *step
-	guests    []*guest
-	steps     int32  // submitted so far
-	task      *int32 // the index of a task with steps in the shape of a job; see host
-	gang      uint64 // the serial of the task that this run is; 0: a run of its own
-	lined     bool   // in line to gather
-	reserving reserving
-	wait      *before.Wait // for other jobs, or a time; nil: for none
-	behind    bool         // waits for the end of another job of its array
-	clock     jobClock
-	kept      kept
-	due       time.Duration // the earliest timer
+	id         filch.JobID
+	attempt    filch.Attempt // distinguishes leases and launches
+	unlaunched int32         // attempts before this one without a launch; see try
+	launched   bool          // under this attempt
+	ticket     filch.Ticket
+	req        launcher.Request
+	need       stealer.Need
+	seen       audience
+	state      filch.State
+	submitted  time.Duration
+	waited     time.Duration // until the gate opened
+	gather     *stealer.Gather
+	spares     local.Kept // room kept for the next attempt
+	run        *run
+	step       *step
+	guests     []*guest
+	steps      int32  // submitted so far
+	task       *int32 // the index of a task with steps in the shape of a job; see host
+	gang       uint64 // the serial of the task that this run is; 0: a run of its own
+	lined      bool   // in line to gather
+	reserving  reserving
+	wait       *before.Wait // for other jobs, or a time; nil: for none
+	behind     bool         // waits for the end of another job of its array
+	clock      jobClock
+	kept       kept
+	due        time.Duration // the earliest timer
 }
 
 // audience is the client that gets the events of a job.
@@ -82,6 +84,18 @@ type jobClock struct {
 }
 
 func (j *job) key() slots.Key { return slots.Key{Job: j.id, Attempt: j.attempt} }
+
+// try is the number of the start as the ranks and people see the number: it counts launches.
+func (j *job) try() filch.Attempt { return j.attempt - filch.Attempt(j.unlaunched) }
+
+// next goes on to the next attempt.
+func (j *job) next() {
+	if !j.launched {
+		j.unlaunched++
+	}
+	j.launched = false
+	j.attempt++
+}
 
 func (o *Origin) newJob(now time.Duration, id filch.JobID, r launcher.Request, need stealer.Need, unixNS int64) *job {
 	j := &job{

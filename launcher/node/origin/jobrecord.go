@@ -171,7 +171,7 @@ func (o *Origin) keep(t *local.Turn, j *job) {
 func (o *Origin) jobRecord(j *job) *launcher.JobRecord {
 	r := &launcher.JobRecord{
 		Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Request: j.req, Size: j.need.Ranks, State: j.state, Waited: j.waited,
-		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Causes: j.kept.causes, Losses: j.clock.losses},
+		Shared: launcher.SharedRecord{Hop: j.kept.hop, Orders: j.kept.orders, Earlier: j.kept.earlier, Causes: j.kept.causes, Losses: j.clock.losses, Idle: j.unlaunched, Launched: j.launched},
 	}
 	if j.clock.lostUntil != filch.Never {
 		r.Shared.Lost = j.kept.lost
@@ -194,7 +194,7 @@ func (o *Origin) jobRecord(j *job) *launcher.JobRecord {
 func (d *endings) keepEnd(t *local.Turn, j *job, e launcher.EndRecord) {
 	r := &launcher.JobRecord{Job: j.id, Attempt: j.attempt, Ticket: j.ticket, Size: j.need.Ranks, State: e.State, Waited: j.waited, Ended: &e}
 	r.Request = launcher.Request{Name: j.req.Name, Detach: j.req.Detach, Parent: j.req.Parent}
-	r.Shared.Hop, r.Shared.Orders = j.kept.hop, j.kept.orders
+	r.Shared.Hop, r.Shared.Orders, r.Shared.Idle = j.kept.hop, j.kept.orders, j.unlaunched
 	if j.run != nil {
 		r.Nodes = j.run.launch.Nodes
 	}

@@ -235,6 +235,7 @@ func (f *lostranks) waitFor(t *local.Turn, j *job, more []launcher.LostParticipa
 	}
 	f.line.releaseHolds(t, j, nil)
 	j.lined = false
+	j.unlaunched, j.launched = 0, true // an attempt that seemed idle had ranks
 	j.kept.lost = lost
 	f.waitForLost(t, j, ranks.JobTerm)
 	f.origin.keep(t, j)

@@ -20,7 +20,7 @@ import (
 func (d *endings) restoreEnd(t *local.Turn, r *launcher.JobRecord) {
 	j := &job{id: r.Job, attempt: r.Attempt, ticket: r.Ticket, req: r.Request, waited: r.Waited}
 	j.need.Ranks = r.Size
-	j.kept.hop, j.kept.orders = r.Shared.Hop, r.Shared.Orders
+	j.kept.hop, j.kept.orders, j.unlaunched = r.Shared.Hop, r.Shared.Orders, r.Shared.Idle
 	i := j.info(t.Now, d.Cfg.Name, r.Ended)
 	for _, at := range r.Nodes {
 		i.Nodes = append(i.Nodes, at.Node)
@@ -139,6 +139,7 @@ func (o *Origin) restoreJob(t *local.Turn, r *launcher.JobRecord, done []*launch
 func (o *Origin) jobFrom(t *local.Turn, r *launcher.JobRecord, need stealer.Need) *job {
 	j := o.newJob(t.Now-r.Waited, r.Job, r.Request, need, r.Ticket.UnixNS)
 	j.attempt, j.ticket, j.waited, j.clock.losses = r.Attempt, r.Ticket, r.Waited, r.Shared.Losses
+	j.unlaunched, j.launched = r.Shared.Idle, r.Shared.Launched || len(r.Nodes)+len(r.Shared.Lost) > 0
 	j.restartWait()
 	if r.Arbiter != "" {
 		j.step = &step{arbiter: r.Arbiter, again: t.Now + repeatMin, wait: repeatMin, granted: len(r.Nodes) > 0}
@@ -155,7 +156,7 @@ func (o *Origin) goOn(t *local.Turn, j *job, lost []launcher.LostParticipant) {
 	case len(lost) > 0:
 		o.lostranks.waitForLostAgain(t, j, lost)
 	default:
-		j.attempt++
+		j.next()
 		o.begin(t, j)
 	}
 }

@@ -36,7 +36,7 @@ func (j *job) jobEnv(base []string) []string {
 		add("FILCH_RUN", l.Ident.Job.String())
 	} else {
 		add("FILCH_JOB", l.Ident.Job.String())
-		add("FILCH_ATTEMPT", strconv.Itoa(int(l.Ident.Attempt)))
+		add("FILCH_ATTEMPT", strconv.Itoa(int(l.Try())))
 	}
 	add("FILCH_SIZE", strconv.Itoa(int(l.Size)))
 	add("FILCH_LOCAL_SIZE", strconv.Itoa(len(j.ranks)))
@@ -104,7 +104,7 @@ func (j *job) sharesGPUs() bool {
 func (j *job) slurmFacts() *slurmenv.Facts {
 	l := &j.order.Launch
 	f := &slurmenv.Facts{
-		Inherited: j.what.Slurm.Job != 0, Job: l.Ident.Job, Name: l.Name, Restarts: int32(l.Ident.Attempt) - 1,
+		Inherited: j.what.Slurm.Job != 0, Job: l.Ident.Job, Name: l.Name, Restarts: int32(l.Try()) - 1,
 		Nodes: nodeNames(l.Nodes), Node: j.node(), Index: j.order.Index,
 		GPUs: slices.Compact(slices.Clone(j.gpus())),
 		Step: &slurmenv.Step{Number: l.Step, Address: j.order.Home, Umask: j.what.Umask, Ranks: l.Size},
