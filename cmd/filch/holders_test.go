@@ -18,7 +18,7 @@ func TestNodesNameTheirHolders(t *testing.T) {
 		return n
 	}
 	for want, n := range map[string]*wire.NodeInfo{
-		"-": node(0), "1:4": node(0, 4), "2:9,1:4": node(0, 4, 9), "2:9,1:4,3:2,+2": node(0, 4, 9, 2, 1, 1), "1:1,stuck:3": node(3, 1),
+		"-": node(0), "1:4": node(0, 4), "2:9,1:4": node(0, 4, 9), "2:9,1:4,3:2,+2": node(0, 4, 9, 2, 1, 1), "1:1,stuck:3": node(3, 1), "1:5": node(0, 5, 0),
 	} {
 		if got := heldBy(n); got != want {
 			t.Errorf("got %s, want %s", got, want)

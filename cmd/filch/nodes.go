@@ -146,7 +146,8 @@ const heldByMax = 3
 // heldBy names the jobs with slots of a node, as JOB:SLOTS without blanks, with :spare
 // where slots are kept for a loss, and how many slots tasks use until their holder can start.
 func heldBy(n *wire.NodeInfo) string {
-	list := slices.Clone(n.Holders)
+	// A gang may have no rank on its owner.
+	list := slices.DeleteFunc(slices.Clone(n.Holders), func(h launcher.Holder) bool { return h.Slots == 0 })
 	slices.SortStableFunc(list, func(a, b launcher.Holder) int { return cmp.Compare(b.Slots, a.Slots) })
 	var words []string
 	for _, h := range list[:min(len(list), heldByMax)] {

@@ -239,7 +239,8 @@ func setHolder(p *launcher.Place, all []launcher.Holder, asking filch.JobID) {
 }
 
 // sumHolders adds up the holders of slots over nodes, most slots first. A job that still
-// gathers slots is not its own holder.
+// gathers slots is not its own holder. The owner of a gang counts the task, and may have none of
+// its ranks.
 func sumHolders(nodes []wire.NodeInfo, asking filch.JobID) []launcher.HolderInfo {
 	all := []launcher.HolderInfo{}
 	for i := range nodes {
@@ -249,13 +250,17 @@ func sumHolders(nodes []wire.NodeInfo, asking filch.JobID) []launcher.HolderInfo
 			}
 			k := slices.IndexFunc(all, func(o launcher.HolderInfo) bool { return o.Job == h.Job })
 			if k < 0 {
-				all = append(all, launcher.HolderInfo{Holder: h, Nodes: []filch.NodeName{nodes[i].Node}})
-				continue
+				k = len(all)
+				all = append(all, launcher.HolderInfo{Holder: h})
+			} else {
+				all[k].Add(&h)
 			}
-			all[k].Add(&h)
-			all[k].Nodes = append(all[k].Nodes, nodes[i].Node)
+			if h.Slots > 0 {
+				all[k].Nodes = append(all[k].Nodes, nodes[i].Node)
+			}
 		}
 	}
+	all = slices.DeleteFunc(all, func(h launcher.HolderInfo) bool { return h.Slots == 0 })
 	slices.SortStableFunc(all, func(a, b launcher.HolderInfo) int {
 		return cmp.Or(cmp.Compare(b.Slots, a.Slots), cmp.Compare(a.Job, b.Job))
 	})

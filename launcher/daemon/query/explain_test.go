@@ -17,8 +17,9 @@ func TestHoldersOfAllNodesAreAddedUp(t *testing.T) {
 	got := sumHolders([]wire.NodeInfo{
 		node("n1", launcher.Holder{Job: 3, Slots: 1, Tasks: 1, Left: 5}, launcher.Holder{Job: 9, Slots: 1, Gathers: true}, launcher.Holder{Job: 4, Slots: 2, Tasks: 2, Left: 7}),
 		node("n2", launcher.Holder{Job: 3, Slots: 4, Tasks: 2, Spare: 2}, launcher.Holder{Job: 4, Slots: 1, Tasks: 1, Left: 8}, launcher.Holder{Job: 5, Slots: 3}),
+		node("n3", launcher.Holder{Job: 4, Tasks: 1, Left: 9}, launcher.Holder{Job: 6, Tasks: 1}), // gangs without a rank on their owner
 	}, 9)
-	want := "[{{3 5 3 false 2 0 }   [n1 n2]} {{4 3 3 false 0 8 }   [n1 n2]} {{5 3 0 false 0 0 }   [n2]}]"
+	want := "[{{3 5 3 false 2 0 }   [n1 n2]} {{4 3 4 false 0 9 }   [n1 n2]} {{5 3 0 false 0 0 }   [n2]}]"
 	if text := fmt.Sprint(got); text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
