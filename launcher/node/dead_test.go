@@ -52,6 +52,32 @@ func TestNothingBeginsOnADeadNode(t *testing.T) {
 	w.quiet()
 }
 
+// A job that waits for a node that died says so: the node is in the list of nodes.
+func TestTheDeathOfANodeIsTheReason(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	w.submit("n3", 1, gang(12))
+	w.run(sec)
+	r := gang(1)
+	r.Shape.Only = []filch.NodeName{"n2"}
+	id := w.submit("n1", 2, r)
+	w.run(sec)
+	for s, want := range map[filch.Standing]string{
+		filch.Dead: "cannot use node n2: the node is dead; waits for more nodes",
+		filch.Left: "cannot use node n2: the node has left the instance; waits for more nodes",
+	} {
+		w.declare("n2", s)
+		w.run(sec)
+		if x, err := w.nodes["n1"].node.Explain(w.Now(), id); err != nil || x.Text != want {
+			t.Errorf("got  %q (%v)\nwant %q", x.Text, err, want)
+		}
+		w.submit("n1", 3, r)
+		if want, _, _ := strings.Cut(want, ";"); !strings.Contains(w.last(), want) {
+			t.Errorf("a new job hears %s, want %q", w.last(), want)
+		}
+	}
+}
+
 // Nor does what it promised before.
 func TestADeadNodeTakesItsPromisesBack(t *testing.T) {
 	w := newNet(t, 2, 4)

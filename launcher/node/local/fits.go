@@ -16,8 +16,8 @@ import (
 // can.
 func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 	for _, name := range d.Only {
-		if i := s.Members.Find(name); i < 0 || s.Members.At(i).Standing > filch.Draining {
-			return filch.Errorf(filch.NoFit, "cannot use node %s: there is no such node", name).
+		if why := s.unusable(name); why != "" {
+			return filch.Errorf(filch.NoFit, "cannot use node %s: %s", name, why).
 				WithHint("filch nodes lists the nodes")
 		}
 	}
@@ -47,6 +47,21 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 			WithHint("largest that fits: --spare %d; a spare node has room for as many ranks as any node of the job has", spare)
 	}
 	return nil
+}
+
+// unusable says why no job can use a node; "" if jobs can.
+func (s *Self) unusable(name filch.NodeName) string {
+	i := s.Members.Find(name)
+	if i < 0 {
+		return "there is no such node"
+	}
+	switch s.Members.At(i).Standing {
+	case filch.Dead:
+		return "the node is dead"
+	case filch.Left:
+		return "the node has left the instance"
+	}
+	return ""
 }
 
 func nodesHave(n int32) string {
