@@ -151,3 +151,19 @@ func TestACancelAfterTheTasksOfALeavingNode(t *testing.T) {
 		}
 	}
 }
+
+// A gang that no nodes can hold any more says so in a sentence.
+func TestAGangSaysThatItLacksNodes(t *testing.T) {
+	w := newNet(t, 3, 4)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	w.submit("n3", 1, gang(12))
+	w.run(sec)
+	id := w.bag("n1", 1, 1, ofGangs(3, 3))
+	w.run(sec)
+	w.declare("n2", filch.Dead)
+	w.run(sec)
+	want := "filch cannot use 3 nodes, since 2 could take part; this ends when more nodes are there"
+	if h := w.nodes["n1"].node.TasksHere(id); h.Gathers != 1 || h.Lacks != want {
+		t.Errorf("%d gangs gather, and one says %q, want %q", h.Gathers, h.Lacks, want)
+	}
+}

@@ -90,6 +90,8 @@ func (e *explainer) before(j *job) string {
 	return ""
 }
 
+const moreNodes = "; waits for more nodes"
+
 // missing returns a line about the wait of a job: how much is missing, and the jobs and
 // nodes that have the slots.
 func (e *explainer) missing(j *job) string {
@@ -105,7 +107,7 @@ func (e *explainer) missing(j *job) string {
 				}
 				return text
 			}
-			return err.Text + "; waits for more nodes"
+			return err.Text + moreNodes
 		}
 		return ""
 	}

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -70,10 +71,15 @@ func (g *Gangs) Gathers(id filch.JobID) bool {
 
 // Lacks says what the run of a gang waits for; "" if that is unknown.
 func (g *Gangs) Lacks(id filch.JobID) string {
-	if g.Gathers(id) {
-		return g.origin.explainer.missing(g.jobs[id])
+	if !g.Gathers(id) {
+		return ""
 	}
-	return ""
+	text := g.origin.explainer.missing(g.jobs[id])
+	if fault, ok := strings.CutSuffix(text, moreNodes); ok {
+		what, why, _ := strings.Cut(fault, ": ")
+		return "filch " + what + ", since " + why + "; this ends when more nodes are there"
+	}
+	return text
 }
 
 // Nodes are the nodes of the ranks of a gang, the node of rank 0 first; none before the launch.

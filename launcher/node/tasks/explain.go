@@ -110,6 +110,7 @@ func (e *explainer) ExplainTasks(rec *record.Job, i *launcher.JobInfo, s *Sum) l
 	if s.Placed != "" {
 		x.Text += "; the policy auto places the tasks by " + s.Placed
 	}
+	x.Text += gathersText(&s.TasksHere)
 	return x
 }
 
@@ -149,7 +150,7 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 		return countTasks(c.Ready, "is", "are") + " ready, and " + filch.Agree(c.Ready, "starts", "start") + " again when all ranks of the attempt before are gone" + ranksText(s), false
 	case c.Ready > 0:
 		text, stuck = e.readyText(c.Ready, s)
-		return text + restingText(s) + gathersText(s) + remainsText(s), stuck
+		return text + restingText(s) + remainsText(s), stuck
 	}
 	if w := before.New(i.ID, rec.Name, &rec.Conditions); w != nil && c.Waiting == c.Total {
 		if met, _ := w.Verdict(i.Submit + int64(i.Elapsed*1e9)); !met {
@@ -181,7 +182,7 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	if s.GangSlots > 0 && c.Ready == 0 { // with ready tasks, the list of holders says so
 		text += "; the gangs that run have " + filch.Plural(int(s.GangSlots), "slot")
 	}
-	text += restingText(s) + gathersText(s) + remainsText(s)
+	text += restingText(s) + remainsText(s)
 	if s.Astray > 0 {
 		text += fmt.Sprintf("; %d of them %s over when all ranks are gone", s.Astray, filch.Agree(s.Astray, "is", "are")) + ranksText(s)
 	}
@@ -203,15 +204,15 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	return text
 }
 
-// gathersText says how many of the ready tasks are gangs that gather slots, and what one of
-// them lacks; "" if none does.
-func gathersText(s *Sum) string {
-	if s.Gathers == 0 {
+// gathersText says in sentences how many of the ready tasks are gangs that gather slots, and what
+// one of them lacks; "" if none does.
+func gathersText(h *launcher.TasksHere) string {
+	if h.Gathers == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("; %d of them %s slots of several nodes", s.Gathers, filch.Agree(s.Gathers, "gathers", "gather"))
-	if s.Lacks != "" {
-		text += ": of one, " + s.Lacks
+	text := fmt.Sprintf(". %d of the ready tasks %s of several nodes", h.Gathers, filch.Agree(h.Gathers, "is a gang that gathers slots", "are gangs that gather slots"))
+	if h.Lacks != "" {
+		text += ". " + filch.Agree(h.Gathers, "This gang", "One of these gangs") + " waits: " + h.Lacks
 	}
 	return text
 }
