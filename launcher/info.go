@@ -1,6 +1,8 @@
 package launcher
 
 import (
+	"fmt"
+
 	"github.com/filch-hpc/filch"
 )
 
@@ -66,6 +68,23 @@ const BadEnds = " did not end well: "
 // CancelReason stands in the cause of an end before the reason that a person gave for a
 // cancel.
 const CancelReason = "filch cancel: "
+
+// DownCause is the cause of the end of a run that filch down ended, and begins the cause of a
+// job of tasks: see [TasksDown].
+const DownCause = "filch down"
+
+// tasksDown is the text of TasksDown.
+const tasksDown = DownCause + ": %d of %d tasks had not ended"
+
+// TasksDown is the cause of the end of a job of tasks when filch down ends the instance.
+func TasksDown(left, total int32) string { return fmt.Sprintf(tasksDown, left, total) }
+
+// LeftByDown returns the tasks that had not ended, of a cause by TasksDown.
+func LeftByDown(cause string) (left int32, ok bool) {
+	total := int32(0)
+	n, _ := fmt.Sscanf(cause, tasksDown, &left, &total)
+	return left, n == 2
+}
 
 // TaskCounts counts the tasks of a job by state.
 type TaskCounts struct {

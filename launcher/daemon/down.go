@@ -73,6 +73,9 @@ func (d *Daemon) shutDown(grace time.Duration, scope string) {
 		d.in.Idle(downSlack, idle)
 	}
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		if !handOff && !d.mirror.on() { // else another node, or another instance, continues the tasks
+			d.past.cancelled(t)
+		}
 		t.Node.Peer(t.Now, node.Peer{Name: d.in.Self, Incarnation: d.cfg.Node.Incarnation, Standing: filch.Dead}, t.Out)
 	})
 	d.in.Idle(downSlack, func(*inputs.Turn) bool { return !d.keepers.Busy() })
@@ -100,7 +103,7 @@ func (d *Daemon) continuesElsewhere(j *launcher.JobInfo) bool {
 func cancelAll(t *inputs.Turn, ends func(*launcher.JobInfo) bool, sig int32) {
 	for _, j := range t.Node.Jobs(t.Now) {
 		if ends(&j) {
-			_ = t.Node.Cancel(t.Now, j.ID, sig, "filch down", t.Out) // may have ended by now
+			_ = t.Node.Cancel(t.Now, j.ID, sig, launcher.DownCause, t.Out) // may have ended by now
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/history"
 )
@@ -17,6 +19,7 @@ type pastJobs struct {
 	writer *history.Writer // nil: the launcher keeps no history
 	halt   context.CancelFunc
 	ended  chan struct{}
+	closed bool // no more jobs of tasks: see cancelled; the loop's
 }
 
 // pastEnd is how long an ending launcher waits for the history.
@@ -54,10 +57,35 @@ func (p *pastJobs) add(list []launcher.PastJob) {
 	}
 	now := time.Now().UnixNano()
 	for i := range list {
+		if p.closed && list[i].Info.Kind != "run" {
+			continue
+		}
 		p.writer.Add(&history.Entry{
 			Version: history.Version, Instance: p.d.cfg.Dir.Instance, UUID: p.d.cfg.Node.Instance, Ended: now, Again: list[i].Again, Job: list[i].Info,
 		})
 	}
+}
+
+// cancelled adds the jobs of tasks that this node leads and that end with the instance; on
+// the loop. What happens to their tasks from now on is the work of filch down, and no end.
+func (p *pastJobs) cancelled(t *inputs.Turn) {
+	if p.closed {
+		return
+	}
+	list := t.Node.Led(time.Now().UnixNano())
+	past := make([]launcher.PastJob, len(list))
+	for i := range list {
+		j := &list[i]
+		k := &j.Tasks
+		left := max(k.Total-k.OK-k.Failed-k.Killed-k.Lost-k.Skipped-k.Cancelled, 0)
+		j.Cause = launcher.TasksDown(left, k.Total)
+		code := int32(1)
+		j.Code, j.State, j.Open, j.Held = &code, filch.Cancelled.String(), false, ""
+		k.Cancelled, k.Waiting, k.Running = k.Cancelled+left, 0, 0
+		past[i].Info = *j
+	}
+	p.add(past)
+	p.closed = true
 }
 
 // end writes the last entries, within the wait for the file system.

@@ -17,8 +17,10 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/history"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -70,6 +72,7 @@ func down(g *cli.Global, here bool) error {
 		return err
 	}
 	dirs := place.Nodes(base, name)
+	began, uuid := time.Now(), instanceUUID(dirs)
 	stopped, elsewhere := 0, 0
 	for _, d := range dirs {
 		if answers(d) {
@@ -109,8 +112,40 @@ func down(g *cli.Global, here bool) error {
 	} else {
 		removeInstance(base, name)
 	}
+	sayCancelled(uuid, began)
 	fmt.Printf("%s is down: %s stopped\n", ui.Clean(name), filch.Plural(stopped+elsewhere, "launcher"))
 	return nil
+}
+
+// instanceUUID reads the uuid of the instance of some launchers, "" if none has one.
+func instanceUUID(dirs []place.Dir) string {
+	for _, d := range dirs {
+		if m, err := place.ReadNode(d.NodeFile()); err == nil {
+			return m.UUID
+		}
+	}
+	return ""
+}
+
+// sayCancelled tells how many tasks of an instance had not ended when the instance went down.
+// The launchers leave these jobs in the history, except those that a mirror keeps.
+func sayCancelled(uuid string, began time.Time) {
+	dir, err := place.History()
+	if err != nil || uuid == "" {
+		return
+	}
+	tasks := 0
+	list, _, err := history.Read(dir, began.UnixNano(), func(e *history.Entry) bool {
+		_, down := launcher.LeftByDown(e.Job.Cause)
+		return e.UUID == uuid && down
+	})
+	for i := range list {
+		left, _ := launcher.LeftByDown(list[i].Job.Cause)
+		tasks += int(left)
+	}
+	if err == nil && len(list) > 0 {
+		ui.Say(fmt.Sprintf("%s of %s had not ended, as filch history --all shows", filch.Plural(tasks, "task"), filch.Plural(len(list), "job")))
+	}
 }
 
 // askDown asks a launcher to end: alone, or with all of its instance.

@@ -17,39 +17,32 @@ var kept = []string{"output", "out", "stage"}
 func (d Dir) keptDir() string { return filepath.Join(d.Base, d.Instance, keptPrefix+d.Node) }
 
 // SetAside removes what Make made, like Remove, except the kept output of the node: a
-// launcher that starts again after TakeBack has the output. SetAside may be called twice.
-// The pid file goes last: until then, others wait for the launcher.
+// launcher that starts again after TakeBack has the output. The launcher and the command that
+// waits for the end of the launcher may both call SetAside, at the same time.
 func (d Dir) SetAside() error {
-	defer func() { _ = os.Remove(d.Socket()) }()
-	pid := filepath.Base(d.PIDFile())
-	entries, err := os.ReadDir(d.Path())
-	if errors.Is(err, fs.ErrNotExist) {
-		return removed(filepath.Join(d.keptDir(), pid))
-	}
-	if err != nil {
+	_ = os.Remove(d.Socket())
+	if err := os.Rename(d.Path(), d.keptDir()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	some := false
+	entries, err := os.ReadDir(d.keptDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = nil
 	for _, e := range entries {
-		path := filepath.Join(d.Path(), e.Name())
-		switch {
-		case e.Name() == pid:
-		case !slices.Contains(kept, e.Name()):
+		path := filepath.Join(d.keptDir(), e.Name())
+		if slices.Contains(kept, e.Name()) {
+			_ = os.Remove(path) // fails while the folder has files
+		} else {
 			err = errors.Join(err, os.RemoveAll(path))
-		case os.Remove(path) != nil: // the folder has files
-			some = true
 		}
 	}
-	if err != nil || !some {
-		return errors.Join(err, d.Remove())
-	}
-	if err := errors.Join(os.RemoveAll(d.keptDir()), os.Rename(d.Path(), d.keptDir())); err != nil {
-		return err
-	}
-	return removed(filepath.Join(d.keptDir(), pid))
+	_ = os.Remove(d.keptDir())            // fails while output is kept
+	_ = os.Remove(filepath.Dir(d.Path())) // fails while other nodes are there
+	return err
 }
 
-// TakeBack brings back what SetAside has kept, before Make.
+// TakeBack brings back what SetAside has kept, before Make: Make removes what is left.
 func (d Dir) TakeBack() error {
 	if err := os.Rename(d.keptDir(), d.Path()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -73,12 +66,4 @@ func RemoveAside(base, instance string) {
 		}
 	}
 	_ = os.Remove(filepath.Join(base, instance)) // fails while nodes are there
-}
-
-// removed removes a file that may be gone.
-func removed(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 )
 
@@ -32,11 +33,15 @@ func TestAsideKeepsOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // the launcher and the command may both do so
-			if err := d.SetAside(); err != nil {
-				t.Fatal(err)
-			}
+		var group sync.WaitGroup
+		for range 8 { // the launcher and the command may both do so
+			group.Go(func() {
+				if err := d.SetAside(); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		group.Wait()
 		if got := subdirs(filepath.Join(base, d.Instance)); !d.HasAside() || len(got) != 1 || len(Nodes(base, d.Instance)) != 0 {
 			t.Fatalf("kept: %t, folders: %v", d.HasAside(), got)
 		}

@@ -96,7 +96,7 @@ func (d Dir) Make() error {
 			return err
 		}
 	}
-	return nil
+	return os.RemoveAll(d.keptDir()) // of an earlier launcher of this name: see TakeBack
 }
 
 // Remove removes everything that Make made except BASE. Remove also removes the
