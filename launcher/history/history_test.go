@@ -128,6 +128,38 @@ func TestTheEndCounts(t *testing.T) {
 }
 
 // A launcher that cannot write goes on, says so once, and writes when it can.
+// The first end after a pause is written at once, and further ends together.
+func TestAnEndAfterAPauseIsWrittenAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWriter(dir, "n1", func(int, error) {})
+	w.gather = time.Hour
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() { defer close(over); w.Run(ctx) }()
+	written := func() int {
+		list, _, err := Read(dir, 0, func(*Entry) bool { return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	w.Add(entry("u", 1, 1, 10))
+	for deadline := time.Now().Add(10 * time.Second); written() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the first end is not written")
+		}
+	}
+	w.Add(entry("u", 2, 1, 20))
+	if n := written(); n != 1 {
+		t.Errorf("%d ends are written, want 1: the second waits", n)
+	}
+	stop()
+	<-over
+	if n := written(); n != 2 {
+		t.Errorf("%d ends are written at the end, want 2", n)
+	}
+}
+
 func TestWriterTriesAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "h")
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file where the folder should be

@@ -18,7 +18,7 @@ import (
 // Limits of a writer.
 const (
 	maxWaiting = 1 << 20                // bytes of waiting lines
-	gather     = 100 * time.Millisecond // from the first line to the write
+	gather     = 100 * time.Millisecond // between two writes
 	tryAgain   = 5 * time.Second        // after a failure
 	tellEvery  = 10 * time.Second       // between two reports of losses
 )
@@ -87,6 +87,7 @@ func (w *Writer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	<-timer.C
 	defer timer.Stop()
+	var wrote time.Time
 	for {
 		select {
 		case <-w.wake:
@@ -94,7 +95,8 @@ func (w *Writer) Run(ctx context.Context) {
 			w.last()
 			return
 		}
-		wait := w.gather
+		// An end after a pause is written at once: the next command of a script may look for it.
+		wait := max(w.gather-time.Since(wrote), 0)
 		for {
 			timer.Reset(wait)
 			select {
@@ -106,6 +108,7 @@ func (w *Writer) Run(ctx context.Context) {
 			err := w.write()
 			w.report(err)
 			if err == nil {
+				wrote = time.Now()
 				break
 			}
 			wait = w.again
