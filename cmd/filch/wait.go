@@ -27,7 +27,8 @@ func waitCommand(g *cli.Global) *cobra.Command {
 		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
 else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
 not the jobs. When filch down ends the instance first, the exit code is 123. When only the
-launcher ends, filch wait goes on with another launcher on this machine.`,
+launcher ends, filch wait goes on with another launcher on this machine; so does filch submit
+--wait or --progress that prints no output of tasks.`,
 		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"sync"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
@@ -11,7 +13,9 @@ import (
 // Tasks is a job of tasks as a client sees the job. The job continues without the
 // client.
 type Tasks struct {
-	Job    filch.JobID // 0 until the launcher accepts the job
+	Job filch.JobID // 0 until the launcher accepts the job
+
+	mu     sync.Mutex // guards client
 	client *Client
 }
 
@@ -35,10 +39,30 @@ func (c *Client) FollowTasks(job filch.JobID) (*Tasks, error) {
 // news.
 func (c *Client) TasksOf(job filch.JobID) *Tasks { return &Tasks{Job: job, client: c} }
 
+// Move goes on with another launcher, after the loss of the first: the news of the job come
+// over c, which belongs to t from here on.
+func (t *Tasks) Move(c *Client) error {
+	t.mu.Lock()
+	old := t.client
+	t.client = c
+	t.mu.Unlock()
+	old.Close()
+	if err := c.conn.Send(wire.KindTaskFollow, 0, wire.TaskFollow{Job: t.Job}); err != nil {
+		return filch.Errorf(filch.Unavailable, "cannot follow job %d: %s", t.Job, err.Error())
+	}
+	return nil
+}
+
+func (t *Tasks) now() *Client {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.client
+}
+
 // Grow adds tasks; [Tasks.Next] reports the result with the token.
 func (t *Tasks) Grow(g wire.TaskGrow) error {
 	g.Job = t.Job
-	if err := t.client.conn.Send(wire.KindTaskGrow, 0, g); err != nil {
+	if err := t.now().conn.Send(wire.KindTaskGrow, 0, g); err != nil {
 		return filch.Errorf(filch.Unavailable, "cannot add to job %d: %s", t.Job, err.Error())
 	}
 	return nil
@@ -48,7 +72,7 @@ func (t *Tasks) Grow(g wire.TaskGrow) error {
 // without the launcher.
 func (t *Tasks) Next() (launcher.TaskNews, error) {
 	for {
-		f, err := t.client.conn.Read()
+		f, err := t.now().conn.Read()
 		if err != nil {
 			return launcher.TaskNews{}, filch.Errorf(filch.Unavailable, "the launcher closed the connection").
 				WithHint("job %d goes on: filch wait %d asks another launcher", t.Job, t.Job)
@@ -71,10 +95,10 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 }
 
 // Dir is the folder of the launcher.
-func (t *Tasks) Dir() place.Dir { return t.client.Dir }
+func (t *Tasks) Dir() place.Dir { return t.now().Dir }
 
 // Another opens another connection to the same launcher, for queries.
-func (t *Tasks) Another() (*Client, error) { return t.client.Another() }
+func (t *Tasks) Another() (*Client, error) { return t.now().Another() }
 
 // Close ends the connection; the job continues.
-func (t *Tasks) Close() { t.client.Close() }
+func (t *Tasks) Close() { t.now().Close() }

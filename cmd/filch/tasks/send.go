@@ -179,11 +179,28 @@ func followUntil(t *client.Tasks, show *showFlags, h halt.Rule) error {
 	})()
 	ends := halt.New(h, t, bar.Hide)
 	defer ends.Close()
+	var until time.Time // for refusals after a loss: the next launcher may not reach the record yet
 	for {
 		news, err := t.Next()
-		if err != nil {
+		refused := err == nil && news.What == launcher.TasksRefused
+		switch {
+		case err != nil && show.prints(): // the output came over the lost launcher
 			bar.Close()
 			return cmp.Or(wentDown(t, err), err)
+		case err != nil && ui.KindOf(err) == filch.Unavailable, refused && time.Now().Before(until):
+			bar.Hide()
+			if time.Now().After(until) {
+				until = time.Now().Add(cli.LossWait)
+			}
+			time.Sleep(cli.LossPause)
+			if err := goOn(t, until); err != nil {
+				bar.Close()
+				return err
+			}
+			continue
+		case err != nil:
+			bar.Close()
+			return err
 		}
 		switch news.What {
 		case launcher.TasksRefused:
@@ -223,6 +240,19 @@ func badEnd(id filch.JobID, news launcher.TaskNews) error {
 	ui.Say(fmt.Sprintf("error: %s of job %d did not end well: %s", filch.Plural(int(bad), "task"), id, news.Tally.BadText()))
 	ui.Hint(fmt.Sprintf("filch logs %d --failed shows their output, filch info %[1]d the counts", id))
 	return ui.Exit(1)
+}
+
+// goOn follows a job with any launcher of the instance on this machine.
+func goOn(t *client.Tasks, deadline time.Time) error {
+	for {
+		c, err := cli.Reconnect(t.Dir(), t.Job, deadline)
+		if err != nil {
+			return err
+		}
+		if err = t.Move(c); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // wentDown is the exit of a command whose instance went down, else nil.
