@@ -150,6 +150,8 @@ type TasksHere struct {
 	Waiting int64 `json:"waiting"`
 	Ready   int64 `json:"ready"`
 	Running int64 `json:"running"`
+	// Tasks ended here that the job's record does not count yet, and the other counts no more.
+	Ending bool `json:"ending,omitempty"`
 	// Of the ready tasks: not started here, because they cannot finish in time.
 	Late int64 `json:"late"`
 	// The estimated time of a task, in seconds; 0 if unknown. If Limited, the estimate is
@@ -231,4 +233,5 @@ type Live struct {
 	Job     filch.JobID `json:"id"`
 	Ready   int64       `json:"ready"`
 	Running int64       `json:"running"`
+	Ending  bool        `json:"ending,omitempty"` // as in [TasksHere]
 }

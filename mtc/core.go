@@ -359,6 +359,7 @@ type JobStatus struct {
 	Spec    *record.Spec
 	Record  *record.Job
 	Leads   bool
+	Ending  bool // the node records ends of tasks, or has the job count them
 	Pace    policy.Pace
 	Need    int   // number of the need of a task that waits here, as in [record.Spec.Need]
 	Takes   int32 // what a task that waits here takes of the job's pool
@@ -370,7 +371,7 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	if j == nil {
 		return JobStatus{}, false
 	}
-	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil}
+	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil, Ending: j.pending.Owed()}
 	for _, r := range c.exec.list.All() {
 		switch {
 		case r.job != j:

@@ -255,3 +255,42 @@ func standing(w *net, rec *record.Job, has []launcher.TasksHere, silent []filch.
 	sum.Fill(&info)
 	return w.nodes["n1"].node.ExplainTasks(rec, &info, &sum).Text
 }
+
+// A task of a bag waits only for jobs before the bag. A task without a node is ready beside ready
+// tasks, and runs until its end is recorded.
+func TestTasksOfABagAreNotWaiting(t *testing.T) {
+	after := record.Conditions{After: []filch.JobID{7}}
+	each := record.Conditions{After: []filch.JobID{7}, When: []record.When{record.WhenEach}}
+	ended := []record.ZoneTally{{Tally: record.Tally{OK: 2}}}
+	for _, c := range []struct {
+		name                    string
+		rec                     record.Job
+		has                     launcher.TasksHere
+		waiting, ready, running int32
+		state                   string
+	}{
+		{"between nodes", record.Job{Total: 9, Zones: ended}, launcher.TasksHere{Ready: 3, Running: 2}, 0, 5, 2, "running"},
+		{"not recorded", record.Job{Total: 9, Zones: ended}, launcher.TasksHere{Ready: 3, Running: 2, Ending: true}, 0, 5, 2, "running"},
+		{"none is ready", record.Job{Total: 9, Zones: ended}, launcher.TasksHere{Running: 2}, 0, 0, 7, "running"},
+		{"the only one ended", record.Job{Total: 1}, launcher.TasksHere{Ending: true}, 0, 0, 1, "running"},
+		{"the only one of a job after another ended", record.Job{Total: 1, Conditions: after}, launcher.TasksHere{Ending: true}, 0, 0, 1, "running"},
+		{"more run than are left", record.Job{Total: 2}, launcher.TasksHere{Running: 3}, 0, 0, 2, "running"},
+		{"no node has them", record.Job{Total: 9}, launcher.TasksHere{}, 0, 9, 0, "waiting"},
+		{"after a job", record.Job{Total: 9, Conditions: after}, launcher.TasksHere{}, 9, 0, 0, "waiting"},
+		{"at a time", record.Job{Total: 9, Conditions: record.Conditions{Begin: 5}}, launcher.TasksHere{}, 9, 0, 0, "waiting"},
+		{"the job before ended", record.Job{Total: 9, Conditions: after}, launcher.TasksHere{Ready: 1, Running: 2}, 0, 7, 2, "running"},
+		{"one after another job's", record.Job{Total: 9, Conditions: each, Zones: ended}, launcher.TasksHere{Running: 2, Ready: 1}, 4, 1, 2, "running"},
+		{"workflow", record.Job{Total: 9, Graph: true, Zones: ended}, launcher.TasksHere{Running: 2, Ready: 1}, 4, 1, 2, "running"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sum := tasks.Sum{TasksHere: c.has}
+			info := records.TaskJobInfo(5, &c.rec, 0)
+			sum.Fill(&info)
+			sum.Settle(&info)
+			if n := info.Tasks; n.Waiting != c.waiting || n.Ready != c.ready || n.Running != c.running || info.State != c.state {
+				t.Errorf("got %d waiting, %d ready, %d running, %s; want %d, %d, %d, %s",
+					n.Waiting, n.Ready, n.Running, info.State, c.waiting, c.ready, c.running, c.state)
+			}
+		})
+	}
+}

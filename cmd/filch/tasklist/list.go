@@ -298,10 +298,10 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 		return nil, err
 	}
 	for _, n := range r.Silent {
-		l.isSilent(n, "its running tasks are listed as waiting")
+		l.isSilent(n, "its running tasks are listed as ready or waiting")
 	}
 	if r.More > 0 {
-		ui.Warn(fmt.Sprintf("%s more run, and are listed as waiting: at most %d are listed as running", filch.Plural(r.More, "task"), launcher.MaxRunning))
+		ui.Warn(fmt.Sprintf("%s more run, and are listed as ready or waiting: at most %d are listed as running", filch.Plural(r.More, "task"), launcher.MaxRunning))
 	}
 	copies := map[int32][]launcher.TaskCopy{}
 	for _, k := range r.Tasks {

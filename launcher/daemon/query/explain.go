@@ -269,7 +269,7 @@ func sumHolders(nodes []wire.NodeInfo, asking filch.JobID) []launcher.HolderInfo
 
 // explainTasks explains the state of a job of tasks.
 func (ex explainer) explainTasks(job filch.JobID, j *records.TaskJob) (x launcher.Explanation, err error) {
-	info, sum := ex.sv.tasksInfo(job, j)
+	info, sum := ex.sv.tasksSum(job, j)
 	err = ex.sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { x = t.Node.ExplainTasks(j.Record, &info, &sum) })
 	return x, err
 }

@@ -211,7 +211,7 @@ func joinGlances(all []*wire.Glance) *wire.Overview {
 			if sums[l.Job] == nil {
 				sums[l.Job] = &tasks.Sum{}
 			}
-			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Gathers: l.Gathers, Lacks: l.Lacks})
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Gathers: l.Gathers, Lacks: l.Lacks})
 		}
 	}
 	running.Add(&found)
@@ -219,8 +219,8 @@ func joinGlances(all []*wire.Glance) *wire.Overview {
 	o.More += more
 	for _, j := range kept {
 		v := wire.OverviewJob{JobInfo: j}
-		if s := sums[j.ID]; s != nil && isLiveTasks(j) {
-			s.Fill(&v.JobInfo)
+		s := sums[j.ID]
+		if fillLive(&v.JobInfo, s); s != nil && isLiveTasks(j) {
 			v.Gathers, v.Lacks = s.Gathers, s.Lacks
 		}
 		o.Jobs = append(o.Jobs, v)

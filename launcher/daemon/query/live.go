@@ -49,7 +49,7 @@ func (sv *Server) countLive(list []launcher.JobInfo) {
 			if sums[l.Job] == nil {
 				sums[l.Job] = &tasks.Sum{}
 			}
-			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running})
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending})
 		}
 	}
 	own, _ := sv.live()
@@ -60,10 +60,21 @@ func (sv *Server) countLive(list []launcher.JobInfo) {
 		}
 	})
 	for i := range list {
-		if s := sums[list[i].ID]; s != nil && isLiveTasks(list[i]) {
-			s.Fill(&list[i])
-		}
+		fillLive(&list[i], sums[list[i].ID])
 	}
+}
+
+// fillLive sets in the info of a live job of tasks what the nodes count; s is nil if no node has
+// a task of the job.
+func fillLive(i *launcher.JobInfo, s *tasks.Sum) {
+	if !isLiveTasks(*i) {
+		return
+	}
+	if s == nil {
+		s = &tasks.Sum{}
+	}
+	s.Fill(i)
+	s.Settle(i)
 }
 
 func isLiveTasks(i launcher.JobInfo) bool {

@@ -29,8 +29,7 @@ func (sv *Server) cancelTasks(job filch.JobID, j *records.TaskJob, arg func(int)
 		if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.CancelTasks(t.Now, job, reason, t.Out) }); err != nil {
 			return nil, err
 		}
-		info, _ := sv.tasksInfo(job, j)
-		return info, nil
+		return sv.tasksInfo(job, j), nil
 	}
 	picks, err := sv.picks(job, j.Record, arg(3))
 	if err != nil {
@@ -166,8 +165,7 @@ func (od ordering) order(job filch.JobID, j *records.TaskJob, o record.Orders, d
 			return nil, filch.Errorf(filch.Busy, "job %d has ended meanwhile: %s", job, info.State)
 		}
 	}
-	info, _ := od.sv.tasksInfo(job, j)
-	return info, nil
+	return od.sv.tasksInfo(job, j), nil
 }
 
 // taskNamed reads the task that people call by that name, and asks the nodes if the task

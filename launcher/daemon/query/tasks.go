@@ -138,8 +138,7 @@ func (sv *Server) aboutTasks(q wire.Query, job filch.JobID, j *records.TaskJob, 
 	case wire.VerbExplain:
 		return explainer{sv}.explainTasks(job, j)
 	}
-	info, _ := sv.tasksInfo(job, j)
-	return info, nil
+	return sv.tasksInfo(job, j), nil
 }
 
 // closeTasks closes a job of tasks, and waits until the record shows the close.
@@ -158,13 +157,19 @@ func (sv *Server) closeTasks(job filch.JobID, j *records.TaskJob) (any, error) {
 			j = now
 		}
 	}
-	info, _ := sv.tasksInfo(job, j)
-	return info, nil
+	return sv.tasksInfo(job, j), nil
 }
 
-// tasksInfo returns the state in the record, and the nodes of tasks that have not
-// ended.
-func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.Sum) {
+// tasksInfo returns the state of a job of tasks by the record and the nodes.
+func (sv *Server) tasksInfo(job filch.JobID, j *records.TaskJob) launcher.JobInfo {
+	info, sum := sv.tasksSum(job, j)
+	sum.Settle(&info)
+	return info
+}
+
+// tasksSum returns the state in the record, and what the nodes have of the tasks that have
+// not ended.
+func (sv *Server) tasksSum(job filch.JobID, j *records.TaskJob) (launcher.JobInfo, tasks.Sum) {
 	info, sum := records.TaskJobInfo(job, j.Record, time.Now().UnixNano()), tasks.Sum{}
 	if info.Code != nil {
 		return info, sum
@@ -191,8 +196,7 @@ func (sv *Server) waitTasks(job filch.JobID, j *records.TaskJob, limit string) (
 			return info, nil
 		}
 		if !time.Now().Before(deadline) {
-			info, _ = sv.tasksInfo(job, j)
-			return info, nil
+			return sv.tasksInfo(job, j), nil
 		}
 		sv.awaitTasks(job, j.Version, deadline)
 		now, err := sv.taskJob(job)

@@ -255,7 +255,7 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 	} else {
 		i.Open = !j.Closed
 		i.Held = j.By
-		if t.Sum() == 0 {
+		if t.Sum() == 0 || j.Singly() {
 			i.Dep, i.Begin = j.Conditions.String(), j.Begin
 		}
 		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9

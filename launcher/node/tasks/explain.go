@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -17,7 +18,7 @@ import (
 // without an answer.
 type Sum struct {
 	launcher.TasksHere
-	Silent []filch.NodeName // no answer: their tasks count as waiting
+	Silent []filch.NodeName // no answer: their tasks are in no count
 }
 
 // Add adds a node's answer.
@@ -25,6 +26,7 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Waiting += v.Waiting
 	s.Ready += v.Ready
 	s.Running += v.Running
+	s.Ending = s.Ending || v.Ending
 	s.Late += v.Late
 	s.Held += v.Held
 	s.Tied += v.Tied
@@ -75,6 +77,26 @@ func (s *Sum) Fill(i *launcher.JobInfo) {
 	c.Ready = int32(min(s.Ready, int64(left-c.Running)))
 	c.Waiting = left - c.Running - c.Ready
 	if c.Running > 0 {
+		i.State = filch.Running.String()
+	}
+}
+
+// Settle counts the tasks of a bag that no node has after [Sum.Fill]: tasks wait in workflows,
+// and in jobs that wait for others. The others move between nodes, or their ends are being
+// recorded. Beside ready tasks they are few, and count as ready, so that no more tasks seem to
+// run than there are slots. Beside none they run, until their ends are recorded.
+func (s *Sum) Settle(i *launcher.JobInfo) {
+	c := &i.Tasks
+	waits := (i.Dep != "" || i.Begin != 0) && s.Running+s.Ready == 0 && !s.Ending
+	if i.Kind != "bag" || i.Code != nil || waits || strings.Contains(i.Dep, record.WhenEach.String()) {
+		return
+	}
+	to := &c.Ready
+	if c.Ready == 0 && (c.Running > 0 || s.Ending) {
+		to = &c.Running
+	}
+	*to += c.Waiting
+	if c.Waiting = 0; c.Running > 0 {
 		i.State = filch.Running.String()
 	}
 }

@@ -18,7 +18,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		return w.Gangs.remaining(id, launcher.TasksHere{})
 	}
 	h := launcher.TasksHere{
-		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running,
+		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running, Ending: j.Ending,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
 	}
 	if j.Spec != nil {
@@ -72,8 +72,8 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 // a task are left out.
 func (w *Tasks) Live() (all []launcher.Live) {
 	for id := range w.core.Look().Live() {
-		if h := w.TasksHere(id); h.Ready+h.Running > 0 {
-			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running})
+		if h := w.TasksHere(id); h.Ready+h.Running > 0 || h.Ending {
+			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running, Ending: h.Ending})
 		}
 	}
 	return all
