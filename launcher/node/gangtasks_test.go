@@ -1,11 +1,14 @@
 package node_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 )
@@ -165,5 +168,36 @@ func TestAGangSaysThatItLacksNodes(t *testing.T) {
 	want := "filch cannot use 3 nodes, since 2 could take part; this ends when more nodes are there"
 	if h := w.nodes["n1"].node.TasksHere(id); h.Gathers != 1 || h.Lacks != want {
 		t.Errorf("%d gangs gather, and one says %q, want %q", h.Gathers, h.Lacks, want)
+	}
+}
+
+// A gang that gathers slots has not begun, and a gang that is stopped then had no attempt.
+func TestAGangBeginsWithItsSlots(t *testing.T) {
+	w := newNet(t, 2, 4)
+	var told []string
+	w.onEvents = func(list []events.Event) {
+		for _, e := range list {
+			if e.Kind == events.TaskStarted || e.Kind == events.TaskEnded {
+				told = append(told, fmt.Sprintf("%s %d", e.Kind, e.Job))
+			}
+		}
+	}
+	w.behave = func(k *keeper) { k.at = 3 * sec }
+	w.submit("n2", 3, gang(8))
+	w.run(sec)
+	stopped := w.bag("n1", 1, 1, ofGangs(8, 2))
+	id := w.bag("n1", 2, 1, ofGangs(8, 2))
+	w.run(sec)
+	n1 := w.nodes["n1"]
+	n1.input(func(out *launcher.Outbox) { n1.node.CancelTasks(w.Now(), stopped, "", out) })
+	w.run(500 * ms)
+	if len(told) > 0 {
+		t.Errorf("while the gangs gather slots: %v", told)
+	}
+	if got := w.tally(id, 30*sec); got.OK != 1 {
+		t.Errorf("the gang ended as %+v, want 1 ok", got)
+	}
+	if want := []string{fmt.Sprintf("task-started %d", id), fmt.Sprintf("task-ended %d", id)}; !slices.Equal(told, want) {
+		t.Errorf("events: %v, want %v", told, want)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/dht/store/message"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	. "github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -45,6 +46,7 @@ type net struct {
 	inputs   int
 	tell     func(string)
 	onSend   func(from, to filch.NodeName, m launcher.Message)
+	onEvents func(list []events.Event)
 	behave   func(k *keeper)                 // how ranks of a keeper end
 	equip    func(*slots.Capacity)           // nil: slots and memory
 	grouped  bool                            // the nodes are of two allocations by turns
@@ -211,6 +213,9 @@ func (h *host) take(every int, f func(*launcher.Outbox)) {
 func (h *host) act() {
 	o := h.out
 	h.out = launcher.Outbox{}
+	if f := h.net.onEvents; f != nil {
+		f(o.Events)
+	}
 	for _, r := range o.Records {
 		if r.Job == nil && r.Participant == nil {
 			delete(h.records, r.Key)

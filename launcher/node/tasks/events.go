@@ -10,17 +10,21 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-// reportStart reports the start of a task.
-func reportStart(t *local.Turn, s *mtc.Start) {
+// reportStart reports the start of a task, in slots that a gang holds if the task borrows.
+func reportStart(t *local.Turn, r *Running, borrows bool) {
 	kind := events.TaskStarted
-	if s.Borrows {
+	if borrows {
 		kind = events.TaskBackfilled
 	}
-	t.Event(events.Event{Kind: kind, Job: s.Job, Task: s.Name, Tasks: 1, Try: s.Attempt})
+	t.Event(events.Event{Kind: kind, Job: r.job, Task: r.Index, Tasks: 1, Try: r.try})
 }
 
-// reportEnd reports the end of an attempt of a task.
+// reportEnd reports the end of an attempt of a task. A gang that was stopped before its ranks
+// began has had no attempt.
 func reportEnd(t *local.Turn, r *Running, e *mtc.End) {
+	if r.gang != nil && !r.gang.began && e.State == filch.Killed {
+		return
+	}
 	if e.Recalled {
 		t.Event(events.Event{Kind: events.TaskRecalled, Job: r.job, Task: r.Index, Tasks: 1, Try: r.try})
 	}

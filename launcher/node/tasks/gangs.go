@@ -38,6 +38,7 @@ type gang struct {
 	goes    bool // its start is committed, or need not be
 	ending  bool // the run has ended, and ranks may run on lost nodes
 	slots   int32
+	began   bool // its ranks may have begun, as people were told
 }
 
 // gangRuns is the interface of tasks to the runs of gangs, by the id of the run.
@@ -135,13 +136,25 @@ func (g *Gangs) OnLaunched(t *local.Turn, serial uint64) (goes bool) {
 	if r.life == g.tasks.life && !mutantGangUntold {
 		r.gang.goes = g.tasks.ready(t).Gangs.Launched(t.Now, r.run, &g.tasks.out)
 	}
+	if r.gang.goes {
+		g.begins(t, r)
+	}
 	return r.gang.goes
+}
+
+// begins tells people that the ranks of a gang begin. After a launch given up they begin again.
+func (g *Gangs) begins(t *local.Turn, r *Running) {
+	if !r.gang.began {
+		r.gang.began = true
+		reportStart(t, r, false)
+	}
 }
 
 // start has the ranks of a gang begin whose start is committed.
 func (g *Gangs) start(t *local.Turn, run uint64) {
 	if r := g.tasks.runs[g.tasks.serials[run]]; r != nil && r.gang != nil {
 		r.gang.goes = true
+		g.begins(t, r)
 		g.tasks.gangs.Go(t, r.gang.run)
 	}
 }
