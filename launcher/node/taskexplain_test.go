@@ -294,3 +294,26 @@ func TestTasksOfABagAreNotWaiting(t *testing.T) {
 		})
 	}
 }
+
+// The reason for the cancel of one task is not the reason for the cancel of its job.
+func TestReasonOfACancelledJob(t *testing.T) {
+	one := []record.TaskReason{{Text: "only one", Tasks: []record.Pick{{From: 1, Count: 1}}}}
+	all := []record.ZoneTally{{Tally: record.Tally{OK: 1, Cancelled: 2}}}
+	for _, c := range []struct {
+		name, reason string
+		void         filch.State
+		want         string
+	}{
+		{"one task", "", 0, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: only one"},
+		{"one task, then the job", "", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled"},
+		{"with a reason", "all wrong", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: all wrong"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := record.Job{Total: 3, Closed: true, Zones: all, Void: c.void}
+			j.Reason, j.Reasons, j.Cancels = c.reason, one, one[0].Tasks
+			if got := records.TaskJobInfo(5, &j, 0).Cause; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

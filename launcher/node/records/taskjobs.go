@@ -212,7 +212,11 @@ func causeOf(j *record.Job, t record.Tally) (cause string) {
 	if j.Partial {
 		cause += "; the command that submitted the job ended before the last task was added"
 	}
-	if why := j.LastReason(); why != "" && (t.Cancelled > 0 || t.Bad() == 0) {
+	why := j.Reason
+	if j.Void != filch.Cancelled { // by single tasks alone
+		why = j.LastReason()
+	}
+	if why != "" && (t.Cancelled > 0 || t.Bad() == 0) {
 		cause += "; " + launcher.CancelReason + why
 	}
 	return cause
