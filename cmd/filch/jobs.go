@@ -383,15 +383,19 @@ a task, says where the task runs, or what the task waits for.`,
 }
 
 func printExplanation(e *launcher.Explanation) error {
+	state := ui.Clean(e.State)
+	if e.By != "" && e.State == filch.Ready.String() {
+		state = "held"
+	}
 	switch {
 	case e.Name != "":
-		ui.Printf("task %d.%d (%s) is %s\n", e.Job, *e.Task, ui.Clean(e.Name), ui.Clean(e.State))
+		ui.Printf("task %d.%d (%s) is %s\n", e.Job, *e.Task, ui.Clean(e.Name), state)
 	case e.Task != nil:
-		ui.Printf("task %d.%d is %s\n", e.Job, *e.Task, ui.Clean(e.State))
+		ui.Printf("task %d.%d is %s\n", e.Job, *e.Task, state)
 	case e.By != "":
 		ui.Printf("job %d is held\n", e.Job)
 	default:
-		ui.Printf("job %d is %s\n", e.Job, ui.Clean(e.State))
+		ui.Printf("job %d is %s\n", e.Job, state)
 	}
 	if e.Text != "" {
 		ui.Printf("%s\n", ui.Clean(e.Text))

@@ -33,7 +33,7 @@ var columns = []column{
 	{"task", "number within the job, as in JOB.TASK", true, func(t *Row) string { return itoa(t.Index) }, nil, func(a, b *Row) int { return 0 }},
 	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
 	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
-	{"state", "", false, func(t *Row) string { return t.State }, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
+	{"state", "", false, (*Row).shownState, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
 	{"node", "of the last try; n1+n2: a copy runs on n2; of a running gang, the nodes of its ranks; of an ended gang, its owner", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
 	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {
@@ -97,6 +97,14 @@ var columns = []column{
 	}, nil, nil},
 	{"command", "the command, or the line", false, func(t *Row) string { return clip(t.Command, commandWidth) }, func(t *Row) string { return t.Command }, nil},
 	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
+}
+
+// shownState is the state, or held for a task that does not start while somebody holds its job.
+func (t *Row) shownState() string {
+	if t.HeldBy != "" {
+		return heldState
+	}
+	return t.State
 }
 
 // nodes are the node of the task, or of a running gang the nodes of its ranks, and the nodes of

@@ -40,6 +40,7 @@ func TestJSONTellsWhatTheTableTells(t *testing.T) {
 		{"cpu", &row, "cpu_user", func(v any) string { return fmt.Sprintf("%.6f", v.(float64)+row.System) }},
 		{"output", &row, "output_bytes", nil},
 		{"reason", &row, "reason", nil},
+		{"state", &held, "state", func(any) string { return "held" }},
 		{"reason", &held, "held_by", func(v any) string { return "held by " + v.(string) }},
 		{"cut", &row, "output_cut", func(v any) string { return map[bool]string{true: "yes"}[v.(bool)] }},
 		{"command", &row, "command", nil},
