@@ -83,7 +83,7 @@ var columns = []column{
 		return ui.CPU(&t.Used)
 	}, func(t *Row) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *Row) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
 	{"output", "bytes of kept output", true, func(t *Row) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *Row) int { return cmp.Compare(b.Bytes, a.Bytes) }},
-	{"reason", "why a person cancelled the task, or who holds it", false, func(t *Row) string {
+	{"reason", "why the task was cancelled or skipped, or who holds it", false, func(t *Row) string {
 		if t.HeldBy != "" {
 			return "held by " + t.HeldBy
 		}

@@ -200,10 +200,13 @@ func (v *view) node(i int32) (name string, parents []int32, err error) {
 // maxSkips bounds the skipped tasks on the way to the task that did not end well.
 const maxSkips = 1000
 
-// giveReason sets the reason of a skipped task of a workflow: the task before it that did
-// not end well.
+// giveReason sets the reason of a skipped task: the task before it that did not end well.
 func (v *view) giveReason(t *Row) error {
-	if !v.Rec.Graph || t.State != filch.Skipped.String() {
+	if t.State != filch.Skipped.String() {
+		return nil
+	}
+	if !v.Rec.Graph {
+		t.Reason = eachReason(v.Rec, t.Index)
 		return nil
 	}
 	at := t.at

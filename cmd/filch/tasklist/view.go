@@ -3,6 +3,7 @@ package tasklist
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -143,14 +144,31 @@ func (v *view) settle(t *Row, e *record.Task) bool {
 	return true
 }
 
-// because sets why a task was cancelled, or who holds a task that has not started.
+// because sets why a task was cancelled, or skipped in a bag, or who holds a task that has not started.
 func (v *view) because(t *Row) {
 	switch state, _ := stateNamed(t.State); {
 	case state == filch.Cancelled:
 		t.Reason = v.Rec.Why(t.at)
+	case state == filch.Skipped:
+		t.Reason = eachReason(v.Rec, t.Index)
 	case !state.Final() && state != filch.Running && v.Rec.Held:
 		t.HeldBy = v.Rec.By
 	}
+}
+
+// eachReason is why a task was skipped that waited for the tasks of other bags with the same
+// number; "" if the task waited for none.
+func eachReason(rec *record.Job, index int32) string {
+	var before []string
+	for i := range rec.After {
+		if id, when, _ := rec.At(i); when == record.WhenEach {
+			before = append(before, fmt.Sprintf("task %d.%d", id, index))
+		}
+	}
+	if len(before) == 0 {
+		return ""
+	}
+	return strings.Join(before, " or ") + " did not end well, or is missing"
 }
 
 // signalOf is the signal that ended a task, 0 if none did.
