@@ -10,8 +10,12 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-// reportStart reports the start of a task, in slots that a gang holds if the task borrows.
+// reportStart reports the start of a task, in slots that a gang holds if the task borrows. A
+// gang has to get its slots first: see [Gangs.begins].
 func reportStart(t *local.Turn, r *Running, borrows bool) {
+	if r.gang != nil && !r.gang.began {
+		return
+	}
 	kind := events.TaskStarted
 	if borrows {
 		kind = events.TaskBackfilled

@@ -413,9 +413,7 @@ func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
 	w.serial++
 	r := &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name, try: s.Attempt, gang: g}
 	w.runs[w.serial], w.serials[s.Run] = r, w.serial
-	if g == nil {
-		reportStart(t, r, s.Borrows)
-	}
+	reportStart(t, r, s.Borrows)
 	body := s.Spec.Body
 	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {
 		body = s.Payload[1:]
