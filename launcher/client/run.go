@@ -160,7 +160,7 @@ func (r *Run) redial() error {
 		}
 		c.Close()
 	}
-	return filch.Errorf(filch.Unavailable, "the launcher of %s ended and was not back within %v: job %d is killed", old.Dir.Node, RedialWait, r.Job).
+	return filch.Errorf(filch.NodeLost, "the launcher of %s ended and was not back within %v: job %d is killed", old.Dir.Node, RedialWait, r.Job).
 		WithHint("its log is %s", old.Dir.Log())
 }
 

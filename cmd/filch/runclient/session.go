@@ -43,7 +43,7 @@ func (s *Session) loop() int {
 	for {
 		event, err := s.run.Next()
 		if err != nil {
-			return ui.Fail(err)
+			return codeOf(err, ui.Fail(err))
 		}
 		switch e := event.(type) {
 		case wire.Output:
@@ -380,4 +380,13 @@ func (s *Session) restore() {
 func (s *Session) leave(code int) {
 	s.restore()
 	os.Exit(code)
+}
+
+// codeOf is the exit code of a client whose run has no end: as for a lost node if the launcher
+// is gone after it took the run, else usual.
+func codeOf(err error, usual int) int {
+	if ui.KindOf(err) == filch.NodeLost {
+		return filch.ExitNodeLost
+	}
+	return usual
 }

@@ -127,7 +127,8 @@ func (s *spawnedRun) follow() (code int, again bool) {
 		if err != nil {
 			switch {
 			case s.started:
-				return s.say(launcher.SpawnNews{Ended: true, Code: filch.ExitOurs, Cause: asError(err).Text}, filch.ExitOurs), false
+				code := codeOf(err, filch.ExitOurs)
+				return s.say(launcher.SpawnNews{Ended: true, Code: int32(code), Cause: asError(err).Text}, code), false
 			case s.run.Job == 0:
 				s.lost = asError(err)
 				return 0, true // the call keeps its number: the run may be known

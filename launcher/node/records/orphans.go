@@ -154,7 +154,7 @@ func (s *orphans) takeOver(t *local.Turn, value []byte) {
 	e.Hop++
 	e.Owner, e.Incarnation, e.Seq, e.Info.Origin = s.Cfg.Name, s.Cfg.Incarnation, 1, s.Cfg.Name
 	if e.Resume == nil {
-		loseOrigin(e, was)
+		loseOrigin(e, was, s.Cfg.Tasks.WallNS+int64(t.Now))
 	} else {
 		e.Resume.Shared.Hop = e.Hop
 	}
@@ -202,8 +202,13 @@ func tookOver(e *launcher.JobEntry, r *dht.Result) bool {
 }
 
 // loseOrigin sets the end of an attached job whose origin is dead: the job's client was
-// connected there.
-func loseOrigin(e *launcher.JobEntry, origin filch.NodeName) {
+// connected there. The record is from the start of the ranks; how the ranks ended is not known,
+// and the time of day wall, of the loss, counts as their end.
+func loseOrigin(e *launcher.JobEntry, origin filch.NodeName, wall int64) {
+	if e.Info.State == filch.Running.String() {
+		began := e.Info.Submit + int64(e.Info.Waited*1e9)
+		e.Info.Elapsed = max(e.Info.Elapsed, float64(wall-began)/1e9)
+	}
 	c := int32(filch.ExitNodeLost)
 	e.Info.Origin, e.Info.Code, e.Info.State = origin, &c, filch.Lost.String()
 	e.Info.Cause = fmt.Sprintf("node %s, where the job was submitted, is lost", origin)
