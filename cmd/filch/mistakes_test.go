@@ -85,6 +85,7 @@ var badFiles = map[string][]string{
 	"submit --stage-in":        {"submit", "--stage-in", "no/such", "--", "true"},
 	"logs --grep":              {"logs", "--grep", "[", "1"},
 	"trace --output":           {"trace", "last", "-o", "/proc/x/t.json"},
+	"report --output":          {"report", "last", "-o", "/proc/x/t.html"},
 	"export FOLDER":            {"export", "last.0", "/proc/x"},
 	"doctor --bundle":          {"doctor", "--bundle", "/proc/1/x"},
 	"shim install DIR":         {"shim", "install", "/etc/passwd"},

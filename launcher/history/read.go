@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +40,7 @@ func Read(dir string, since int64, take func(*Entry) bool) ([]Entry, Damage, err
 	var damage Damage
 	found := map[key]Entry{}
 	for _, f := range list {
-		if f.at.UnixNano() < since {
+		if f.at.Add(timesDiffer).UnixNano() < since {
 			continue // nothing was written since
 		}
 		err := readFile(f.path, func(line []byte) {
@@ -66,6 +67,10 @@ func Read(dir string, since int64, take func(*Entry) bool) ([]Entry, Damage, err
 	})
 	return all, damage, nil
 }
+
+// timesDiffer bounds how much the time of a file is behind the clock of its writer: the kernel
+// rounds, and a file server has a clock of its own.
+const timesDiffer = 10 * time.Minute
 
 // later reports whether a says more about the attempt than b: an end counts more than
 // another attempt, and a later line more than an earlier line.

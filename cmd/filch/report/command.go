@@ -4,11 +4,14 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -46,7 +49,11 @@ from the nodes, which keep their last events only.`,
 				return err
 			}
 			if err := p.write(path); err != nil {
-				return filch.Errorf(filch.Unavailable, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
+				kind := filch.Unavailable
+				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+					kind = filch.Invalid
+				}
+				return filch.Errorf(kind, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
 			}
 			ui.Say(fmt.Sprintf("%s on %s; open %s in a browser", filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), filch.Plural(len(p.Nodes), "node"), ui.Clean(path)))
 			return nil
