@@ -112,7 +112,7 @@ func (n *Node) pump(to filch.NodeName, p *peer, c overlay.Class) {
 // handler.
 func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte, epoch uint64) error {
 	if to == n.name {
-		return n.take(n.name, n.incarnation, c, frame)
+		return n.take(n.done, n.name, n.incarnation, c, frame)
 	}
 	n.mu.Lock()
 	conn := p.conn
@@ -140,7 +140,7 @@ func (n *Node) deliver(to filch.NodeName, p *peer, c overlay.Class, frame []byte
 	if cut {
 		return overlay.ErrUnreachable
 	}
-	err = o.take(n.name, inc, c, frame)
+	err = o.take(n.done, n.name, inc, c, frame)
 	if errors.Is(err, overlay.ErrUnreachable) {
 		n.lost(to, conn) // the other end knows of no connection
 	}
@@ -181,11 +181,13 @@ func (n *Node) pass(done <-chan struct{}, addr string) (*Node, error) {
 }
 
 // take runs on the sender's goroutine, so a blocking handler holds up the sender's
-// queue and nothing else.
-func (n *Node) take(from filch.NodeName, incarnation uint64, c overlay.Class, frame []byte) error {
+// queue and nothing else. A node without a handler holds the frame until the sender is closed.
+func (n *Node) take(closed <-chan struct{}, from filch.NodeName, incarnation uint64, c overlay.Class, frame []byte) error {
 	if c != overlay.Gossip {
 		select {
 		case <-n.ready:
+		case <-closed:
+			return overlay.ErrClosed
 		case <-n.done:
 			return overlay.ErrClosed
 		}

@@ -44,6 +44,7 @@ func Run(t *testing.T, fabric func(t *testing.T) Make) {
 		{"incarnation-is-told", testIncarnation},
 		{"delivers-large-frames", testLarge},
 		{"close-is-final", testClose},
+		{"close-under-a-held-frame", testCloseUnderAFrame},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.f(t, fabric(t)) })
 	}
@@ -459,4 +460,14 @@ func testClose(t *testing.T, mk Make) {
 		t.Errorf("got %v, want %v", err, overlay.ErrClosed)
 	}
 	Eventually(t, "b sees it go", func() bool { return len(b.Peers()) == 0 })
+}
+
+// A node that holds a frame, since it has no handler, does not hold up the end of the sender.
+func testCloseUnderAFrame(t *testing.T, mk Make) {
+	a, b := pair(t, mk, overlay.OpenHooks(), overlay.OpenHooks())
+	if err := a.Send("b", overlay.Control, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	Eventually(t, "b has a connection", func() bool { return len(b.Peers()) == 1 })
+	closeIt(t, a)
 }
