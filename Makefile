@@ -77,7 +77,7 @@ test: export GOFLAGS := -trimpath
 test: ## what every user can: units, scenes, scripts, some seeds, real MPI on virtual nodes: minutes
 	@scripts/install-deps -n test
 	@$(MAKE) --no-print-directory -s build
-	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,test) --packages ./... -- -short -vet=off -p 2 -count=$(COUNT) -timeout 10m
+	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,test) --packages ./... -- -short -vet=off -p 2 -count=$(COUNT) -timeout 15m
 	@echo 'not run: what needs root (other users, cgroups, full disks, network namespaces, Slurm), planted faults, all seeds: make test-all, as root'
 
 # What `make test` leaves out. ROOTED holds packages of which all tests need root,

@@ -141,7 +141,7 @@ func (w *world) close() {
 }
 
 // timed are the scripts in which an allocation ends, or a launcher comes back, within
-// seconds. They run one at a time.
+// seconds. They run before the others, and mostly wait.
 var timed = []string{"up-drain", "up-ends", "up-flags", "up-hosts", "up-learn", "up-limits", "up-times"}
 
 // TestTimedScripts runs those of timed.
@@ -150,7 +150,10 @@ func TestTimedScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range timed {
-		t.Run(name, func(t *testing.T) { runScript(t, filepath.Join("testdata/script", name+".txtar")) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runScript(t, filepath.Join("testdata/script", name+".txtar"))
+		})
 	}
 }
 
