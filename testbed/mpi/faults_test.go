@@ -250,7 +250,7 @@ func TestLauncherStaysAway(t *testing.T) {
 	t.Run("of-the-client", func(t *testing.T) {
 		c := c.as(t)
 		c.strike("receive", func(*job) { kill(c.launcher(client), syscall.SIGKILL) },
-			bounds{12 * time.Second, 12 * time.Second, 125, ""})
+			bounds{12 * time.Second, 12 * time.Second, 122, ""})
 		c.Revive(client)
 		c.whole(20*time.Second, faultHosts)
 	})
