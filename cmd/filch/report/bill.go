@@ -61,6 +61,11 @@ type work struct {
 	Tasks      int32 // of the job
 	Each       int32 // slots of a task
 	Graph      bool  // tasks may wait for others
+	Never      int32 // tasks that were skipped, or cancelled before a start
+	// Spread is set for gangs: the records have the owner of a gang, not the nodes of its
+	// ranks, so the slots of all nodes count together.
+	Spread bool
+	Chain  int64 // ns of the longest chain of tasks that wait for each other; 0: not known
 }
 
 // bill is the time of all slots between the begin and the end of a job, in slot-nanoseconds.
@@ -108,7 +113,10 @@ func (w *work) changes() []change {
 			list = append(list, change{at: s.Begin, node: int32(i), drains: 1}, change{at: s.End, node: int32(i), drains: -1})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	// At one moment ends come first: a task may begin when another ends.
+	slices.SortStableFunc(list, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.tasks, b.tasks))
+	})
 	return list
 }
 
@@ -123,7 +131,7 @@ func (w *work) sum() bill {
 			w.add(&b, to-at, now, &all)
 			at = to
 		}
-		all.tasks, all.queued, all.begun = all.tasks+c.tasks, all.queued+c.queued, all.begun+c.begun
+		all.tasks, all.queued, all.begun, all.running = all.tasks+c.tasks, all.queued+c.queued, all.begun+c.begun, all.running+c.running
 		if c.node >= 0 {
 			n := &now[c.node]
 			n.running, n.lost, n.drains = n.running+c.running, n.lost+c.lost, n.drains+c.drains
@@ -137,10 +145,16 @@ func (w *work) sum() bill {
 
 // add adds a time in which nothing changes.
 func (w *work) add(b *bill, span int64, now []change, all *change) {
-	idle := int64(0)
+	idle, spread := int64(0), int64(all.running)
 	for i := range w.Nodes {
 		slots, n := int64(w.Nodes[i].Slots), &now[i]
 		busy := min(int64(n.running), slots)
+		if w.Spread {
+			if busy = min(spread, slots); n.lost+n.drains > 0 {
+				busy = 0
+			}
+			spread -= busy
+		}
 		b.Busy += busy * span
 		switch rest := slots - busy; {
 		case n.lost > 0:
@@ -151,7 +165,7 @@ func (w *work) add(b *bill, span int64, now []change, all *change) {
 			idle += rest
 		}
 	}
-	waiting := w.Tasks - all.begun - all.queued
+	waiting := w.Tasks - w.Never - all.begun - all.queued
 	switch {
 	case all.begun == 0:
 		b.Idle[idleBefore] += idle * span
@@ -173,8 +187,20 @@ func (w *work) add(b *bill, span int64, now []change, all *change) {
 	}
 }
 
-// bound is the least time that the job could have taken on these slots: all work evenly on
-// all slots, or the longest task.
+// peaks are the most slots in use at a time, by node.
+func (w *work) peaks() []int32 {
+	now, most := make([]int32, len(w.Nodes)), make([]int32, len(w.Nodes))
+	for _, c := range w.changes() {
+		if c.node >= 0 {
+			now[c.node] += c.running
+			most[c.node] = max(most[c.node], now[c.node])
+		}
+	}
+	return most
+}
+
+// bound is the least time that the job could have taken on these slots and with its limit: all
+// work evenly on all slots, the longest task, or the longest chain.
 func (w *work) bound() int64 {
 	var sum, longest, slots int64
 	for i := range w.Bars {
@@ -185,5 +211,26 @@ func (w *work) bound() int64 {
 	for i := range w.Nodes {
 		slots += int64(w.Nodes[i].Slots)
 	}
-	return max(longest, sum/max(slots, 1))
+	if w.Limit > 0 {
+		slots = min(slots, int64(w.Limit)*int64(max(w.Each, 1)))
+	}
+	return max(longest, w.Chain, sum/max(slots, 1))
+}
+
+// samples are the slots in use at n equal steps.
+func (w *work) samples(n int) []int32 {
+	list := make([]int32, n)
+	step := max((w.End-w.Begin)/int64(n), 1)
+	use, next := int32(0), 0
+	for _, c := range w.changes() {
+		for next < n && w.Begin+int64(next)*step < c.at {
+			list[next] = use
+			next++
+		}
+		use += c.running
+	}
+	for ; next < n; next++ {
+		list[next] = use
+	}
+	return list
 }

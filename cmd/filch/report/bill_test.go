@@ -26,6 +26,8 @@ func TestIdleBill(t *testing.T) {
 			Nodes: []nodeTime{node(1), {Slots: 1, Lost: []span{{2, 6}}, Drains: []span{{5, 8}}}},
 		}, 10, map[cause]int64{idleLost: 4, idleDrain: 2, idleNothing: 4}},
 		{"wide tasks", work{End: 4, Tasks: 1, Each: 3, Bars: []bar{{0, 4, 0, 0, 3}}, Nodes: []nodeTime{node(4)}}, 12, map[cause]int64{idleNothing: 4}},
+		{"a skipped task", work{End: 10, Tasks: 3, Never: 1, Graph: true, Bars: []bar{{0, 5, 0, 0, 1}, {5, 10, 0, 0, 1}}, Nodes: []nodeTime{node(2)}}, 10, map[cause]int64{idleWaiting: 5, idleNothing: 5}},
+		{"a gang over nodes", work{End: 4, Tasks: 1, Each: 3, Spread: true, Bars: []bar{{0, 4, 0, 0, 3}}, Nodes: []nodeTime{node(2), node(2)}}, 12, map[cause]int64{idleNothing: 4}},
 	} {
 		got := c.w.sum()
 		if got.Busy != c.busy {
@@ -43,7 +45,7 @@ func TestIdleBill(t *testing.T) {
 func TestBillIsComplete(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		w := work{Begin: 5, End: 105, Tasks: 40, Graph: seed%2 == 0, Each: 1 + r.Int32N(2), Limit: r.Int32N(3)}
+		w := work{Begin: 5, End: 105, Tasks: 40, Graph: seed%2 == 0, Spread: seed%3 == 0, Each: 1 + r.Int32N(2), Limit: r.Int32N(3)}
 		slots := int64(0)
 		for range 1 + r.IntN(4) {
 			n := nodeTime{Slots: 1 + r.Int32N(4)}
@@ -76,5 +78,35 @@ func TestBound(t *testing.T) {
 	w.Bars = append(w.Bars, bar{20, 36, 0, 0, 1})
 	if got := w.bound(); got != 23 {
 		t.Errorf("got %d, want 46/2", got)
+	}
+}
+
+// A limit of the job, and a chain of tasks, bound the time, too.
+func TestBoundKnowsLimitsAndChains(t *testing.T) {
+	w := work{Each: 1, Limit: 1, Bars: []bar{{0, 10, 0, 0, 1}, {0, 4, 0, 0, 1}}, Nodes: []nodeTime{{Slots: 2}}}
+	if got := w.bound(); got != 14 {
+		t.Errorf("got %d, want 14: one at a time", got)
+	}
+	w.Limit, w.Chain = 0, 12
+	if got := w.bound(); got != 12 {
+		t.Errorf("got %d, want the chain, 12", got)
+	}
+}
+
+func TestLongestChain(t *testing.T) {
+	for _, c := range []struct {
+		parents [][]int32
+		took    []int64
+		want    int64
+	}{
+		{nil, nil, 0},
+		{[][]int32{{}, {0}, {1}}, []int64{1, 2, 3}, 6},
+		{[][]int32{{1}, {2}, {}}, []int64{1, 2, 3}, 6}, // a parent comes later
+		{[][]int32{{}, {}, {0, 1}}, []int64{5, 2, 1}, 6},
+		{[][]int32{{}, {0}, {0}, {1, 2}}, []int64{1, 9, 4, 1}, 11},
+	} {
+		if got := longest(c.parents, c.took); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.parents, got, c.want)
+		}
 	}
 }

@@ -37,7 +37,11 @@ type page struct {
 	Bars     columns          `json:"bars"`
 	LeftOut  int              `json:"left_out"` // shorter bars that are not drawn
 	Unknown  int32            `json:"unknown"`  // tasks without a recorded start and end
-	InUse    []int32          `json:"in_use"`   // slots in use, at equal steps
+	Never    int32            `json:"never"`    // tasks that ended without a start
+	Runs     int32            `json:"runs"`     // tasks that still run
+	Again    int32            `json:"again"`    // attempts before the last
+	Gangs    bool             `json:"gangs"`
+	InUse    []int32          `json:"in_use"` // slots in use, at equal steps
 	Bill     []line           `json:"bill"`
 	Bound    float64          `json:"bound"`
 	Slowest  []*tasklist.Row  `json:"slowest"`
@@ -52,24 +56,12 @@ type page struct {
 type nodeRow struct {
 	Name  filch.NodeName `json:"name"`
 	Slots int32          `json:"slots"`
-	Lanes int32          `json:"lanes"` // tasks at a time at most
+	Lanes int32          `json:"lanes"` // of the timeline
+	Peak  int32          `json:"peak"`  // slots in use at a time
 	Tasks int            `json:"tasks"`
 	Busy  float64        `json:"busy"` // slot-seconds
 	Lost  []span         `json:"lost"`
 	Drain []span         `json:"drain"`
-}
-
-// columns are the bars of the timeline, a slice for each field: microseconds since the begin
-// of the job.
-type columns struct {
-	Begin []int64 `json:"begin"`
-	End   []int64 `json:"end"`
-	In    []int64 `json:"in"`
-	Out   []int64 `json:"out"`
-	Node  []int32 `json:"node"`
-	Lane  []int32 `json:"lane"`
-	Task  []int32 `json:"task"`
-	State []int8  `json:"state"` // see shade
 }
 
 // line is a line of the bill.
@@ -94,14 +86,6 @@ type steals struct {
 	Tasks int64 `json:"tasks"`
 }
 
-// ended is the last attempt of a task, for the timeline.
-type ended struct {
-	Bar     bar
-	In, Out int64
-	Task    int32
-	State   filch.State
-}
-
 // collector collects the data of a page.
 type collector struct {
 	conn   *client.Client
@@ -110,30 +94,44 @@ type collector struct {
 	ends   []ended
 	clocks clocks.Clocks
 	at     map[filch.NodeName]int32 // in page.Nodes and work.Nodes
+	states map[filch.NodeName]*wire.NodeInfo
+
+	parents [][]int32 // of a task of a workflow, by index
+	slots   []int32   // of a task, by index; empty: all take work.Each
 }
 
 // collect reads a job of tasks, or a run, which has no tasks.
 func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
-	k := &collector{conn: c, at: map[filch.NodeName]int32{}}
+	k := &collector{conn: c, at: map[filch.NodeName]int32{}, states: map[filch.NodeName]*wire.NodeInfo{}}
 	p := &k.page
 	if err := cli.Ask(c, cli.QueryWait, &p.Job, wire.VerbInfo, id.String()); err != nil {
 		return nil, err
 	}
-	p.Instance, p.MadeNS = instance, time.Now().UnixNano()
+	k.clocks = clocks.Measure(c)
+	p.Instance, p.MadeNS, p.Clocks = instance, time.Now().UnixNano(), k.clocks.String()
 	p.EndNS = p.Job.Submit + int64((p.Job.Waited+p.Job.Elapsed)*1e9)
+	if p.Job.Code == nil {
+		p.EndNS = p.MadeNS
+	}
 	p.Seconds = seconds(p.EndNS - p.Job.Submit)
 	k.work.Begin, k.work.End = p.Job.Submit, p.EndNS
-	k.clocks = clocks.Measure(c)
-	p.Clocks = k.clocks.String()
 	if !cli.IsTasks(&p.Job) {
 		return p, nil
 	}
-	if err := k.nodes(); err != nil {
+	job, err := taskrecords.Open(c, id)
+	if err == nil {
+		err = k.nodes(job.Spec)
+	}
+	if err == nil {
+		err = k.differ(job)
+	}
+	if err == nil {
+		err = k.tasks(job)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := k.tasks(); err != nil {
-		return nil, err
-	}
+	k.running(job.Spec)
 	k.events()
 	k.sumUp()
 	return p, nil
@@ -141,16 +139,20 @@ func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// nodes takes in the nodes of the instance.
-func (k *collector) nodes() error {
+// nodes takes in the nodes of the instance that the job may use.
+func (k *collector) nodes(spec *record.Spec) error {
 	var list []wire.NodeInfo
 	if err := cli.Ask(k.conn, cli.QueryWait, &list, wire.VerbNodes, wire.OnlyHere); err != nil {
 		return err
 	}
 	for i := range list {
-		if n := &list[i]; n.State != filch.Left.String() {
-			k.work.Nodes[k.node(n.Node)].Slots = n.Slots
+		n := &list[i]
+		m := filch.Member{Name: n.Node, Labels: n.Labels}
+		if n.State == filch.Left.String() || len(spec.Needs) == 0 && spec.Nodes != nil && !spec.Nodes.Allows(&m) {
+			continue
 		}
+		k.states[n.Node] = n
+		k.work.Nodes[k.node(n.Node)].Slots = n.Slots
 	}
 	return nil
 }
@@ -168,32 +170,36 @@ func (k *collector) node(name filch.NodeName) int32 {
 }
 
 // tasks takes in the ended tasks, and the slowest and those that did not end well.
-func (k *collector) tasks() error {
-	job, err := taskrecords.Open(k.conn, k.page.Job.ID)
-	if err != nil {
-		return err
-	}
-	p, each := &k.page, max(job.Spec.Each.Slots, 1)*max(job.Spec.Gang.Ranks, 1)
-	k.work.Limit, k.work.Tasks, k.work.Each = job.Spec.Cap, job.Rec.Total, each
-	k.work.Graph = job.Rec.Graph
-	p.Asked.Slots, p.Asked.MemBytes = each, job.Spec.Each.MemBytes*int64(max(job.Spec.Gang.Ranks, 1))
-	var bad []int32
-	err = job.Each(func(i int32, t *record.Task) error {
-		if !t.State.Final() {
+func (k *collector) tasks(job *taskrecords.Job) error {
+	p := &k.page
+	k.work.Limit, k.work.Tasks = job.Spec.Cap, job.Rec.Total
+	p.Asked.Slots, p.Asked.MemBytes = k.work.Each, job.Spec.Room(0).MemBytes
+	took := make([]int64, len(k.parents))
+	var bad, never []int32 // the second: without a start
+	err := job.Each(func(i int32, t *record.Task) error {
+		name := job.Spec.Name(i)
+		p.Again += max(int32(t.Attempt)-1, 0)
+		switch started := t.Began > 0 && t.By.Node != ""; {
+		case !t.State.Final():
 			return nil
+		case !started:
+			p.Never++
+			never = append(never, name)
+			return nil
+		case t.State != filch.OK:
+			bad = append(bad, name)
 		}
-		if t.State != filch.OK {
-			bad = append(bad, job.Spec.Name(i))
-		}
-		if t.Began > 0 && t.By.Node != "" {
-			k.end(job.Spec.Name(i), t)
+		k.end(name, k.width(i), t)
+		if int(i) < len(took) {
+			took[i] = max(t.TookUS, 0) * 1e3
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	p.Unknown = job.Rec.Total - int32(len(k.ends))
+	k.work.Never, k.work.Chain = p.Never, longest(k.parents, took)
+	p.Unknown = job.Rec.Total - int32(len(k.ends)) - p.Never
 	slices.SortFunc(k.ends, func(a, b ended) int {
 		return cmp.Or(cmp.Compare(b.Bar.length(), a.Bar.length()), cmp.Compare(a.Task, b.Task))
 	})
@@ -201,11 +207,35 @@ func (k *collector) tasks() error {
 	for i := range k.ends[:min(len(k.ends), maxListed)] {
 		slow = append(slow, k.ends[i].Task)
 	}
+	bad = append(bad, never...)
 	p.BadMore = max(len(bad)-maxListed, 0)
 	if p.Slowest, err = k.rows(slow); err == nil {
 		p.Bad, err = k.rows(bad[:min(len(bad), maxListed)])
 	}
 	return err
+}
+
+// running takes in the tasks that run now, up to now.
+func (k *collector) running(spec *record.Spec) {
+	if k.page.Job.Code != nil {
+		return
+	}
+	var list launcher.RunningTasks
+	if cli.Ask(k.conn, cli.QueryWait, &list, wire.VerbRunning, k.page.Job.ID.String()) != nil {
+		return
+	}
+	for i := range list.Tasks {
+		t := &list.Tasks[i]
+		if t.Copy {
+			continue
+		}
+		k.page.Runs++
+		k.ends = append(k.ends, ended{
+			Bar:  bar{Begin: k.work.End - int64(t.Took*1e9), End: k.work.End, Node: k.node(t.Node), Slots: k.width(t.Index)},
+			Task: spec.Name(t.Index), State: filch.Running,
+		})
+	}
+	k.page.Unknown = max(k.page.Unknown-k.page.Runs, 0)
 }
 
 // rows reads tasks with their names, commands and last lines.
@@ -221,9 +251,9 @@ func (k *collector) rows(tasks []int32) (list []*tasklist.Row, err error) {
 }
 
 // end takes in the end of a task.
-func (k *collector) end(name int32, t *record.Task) {
+func (k *collector) end(name, slots int32, t *record.Task) {
 	begin := k.clocks.Correct(t.By.Node, t.Began*1e3)
-	e := ended{Bar: bar{Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Node: k.node(t.By.Node), Slots: k.work.Each}, Task: name, State: t.State}
+	e := ended{Bar: bar{Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Node: k.node(t.By.Node), Slots: slots}, Task: name, State: t.State}
 	if t.Stages != nil {
 		e.Bar.Queued, e.In, e.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
 	}
@@ -256,26 +286,22 @@ func (k *collector) events() {
 		}
 	}
 	r := &eventlog.Reader{
-		Since: k.page.Job.Submit,
-		Idle:  func() error { return nil },
-		Lost:  func(filch.NodeName, uint64) {},
+		Idle: func() error { return nil },
+		Lost: func(filch.NodeName, uint64) {},
 		Event: func(node filch.NodeName, e *events.Event) error {
 			at := k.clocks.Correct(node, e.UnixNS)
-			switch e.Kind {
-			case events.NodeDrains, events.NodeBack:
-				n := &k.work.Nodes[k.node(node)]
-				if e.Kind == events.NodeBack {
-					shut(n.Drains, at)
-				} else {
-					n.Drains = open(n.Drains, at)
-				}
-			case events.NodeGone, events.NodeLost, events.NodeLeft:
-				n := &k.work.Nodes[k.node(e.Peer)]
-				n.Lost = open(n.Lost, at)
-			case events.NodeUp:
-				shut(k.work.Nodes[k.node(e.Peer)].Lost, at)
-			case events.StealWon:
-				if e.Job == 0 || e.Job == k.page.Job.ID {
+			own, peer := k.known(node), k.known(e.Peer)
+			switch {
+			case e.Kind == events.NodeDrains && own != nil:
+				own.Drains = open(own.Drains, at)
+			case e.Kind == events.NodeBack && own != nil:
+				shut(own.Drains, at)
+			case (e.Kind == events.NodeGone || e.Kind == events.NodeLost || e.Kind == events.NodeLeft) && peer != nil:
+				peer.Lost = open(peer.Lost, at)
+			case e.Kind == events.NodeUp && peer != nil:
+				shut(peer.Lost, at)
+			case e.Kind == events.StealWon:
+				if at >= k.work.Begin && (e.Job == 0 || e.Job == k.page.Job.ID) {
 					k.page.Steals.Won++
 					k.page.Steals.Tasks += e.Count
 				}
@@ -284,10 +310,31 @@ func (k *collector) events() {
 		},
 	}
 	_ = r.Run(another)
-	for i := range k.work.Nodes {
-		shut(k.work.Nodes[i].Lost, k.work.End)
-		shut(k.work.Nodes[i].Drains, k.work.End)
+	for name, n := range k.states { // in any order: each node has its own spans
+		w := &k.work.Nodes[k.at[name]]
+		if n.State == filch.Dead.String() && len(w.Lost) == 0 {
+			w.Lost = open(w.Lost, k.work.Begin) // the events are gone
+		}
+		if n.Draining && len(w.Drains) == 0 {
+			w.Drains = open(w.Drains, k.work.Begin)
+		}
 	}
+	for i := range k.work.Nodes {
+		w := &k.work.Nodes[i]
+		shut(w.Lost, k.work.End)
+		shut(w.Drains, k.work.End)
+		w.Lost, w.Drains = k.work.within(w.Lost), k.work.within(w.Drains)
+	}
+}
+
+// within cuts spans to the time of the job.
+func (w *work) within(list []span) (in []span) {
+	for _, s := range list {
+		if s.Begin, s.End = max(s.Begin, w.Begin), min(s.End, w.End); s.Begin < s.End {
+			in = append(in, s)
+		}
+	}
+	return in
 }
 
 // sumUp makes the timeline, the slots in use and the bill.
@@ -303,10 +350,13 @@ func (k *collector) sumUp() {
 		n.Tasks++
 		n.Busy += seconds(e.Bar.length() * int64(e.Bar.Slots))
 	}
+	peaks := k.work.peaks()
 	for i := range p.Nodes {
 		n, w := &p.Nodes[i], &k.work.Nodes[i]
-		w.Slots = max(w.Slots, n.Lanes*k.work.Each) // a node that is not there any more
-		n.Slots = w.Slots
+		if k.states[n.Name] == nil && !k.work.Spread {
+			w.Slots = peaks[i] // a node that is not there any more
+		}
+		n.Slots, n.Peak = w.Slots, min(peaks[i], w.Slots)
 		n.Lost, n.Drain = w.relative(w.Lost, k.work.Begin), w.relative(w.Drains, k.work.Begin)
 	}
 	b := k.work.sum()
@@ -327,61 +377,4 @@ func (*nodeTime) relative(list []span, begin int64) []span {
 		out[i] = span{(s.Begin - begin) / 1e3, (s.End - begin) / 1e3}
 	}
 	return out
-}
-
-// draw gives each bar a lane of its node: the lowest that is free at its begin.
-func (k *collector) draw(list []ended) {
-	slices.SortFunc(list, func(a, b ended) int {
-		return cmp.Or(cmp.Compare(a.Bar.Begin, b.Bar.Begin), cmp.Compare(a.Task, b.Task))
-	})
-	lanes := make([][]int64, len(k.page.Nodes))
-	c := &k.page.Bars
-	for i := range list {
-		e := &list[i]
-		busy := lanes[e.Bar.Node]
-		lane := slices.IndexFunc(busy, func(end int64) bool { return end <= e.Bar.Begin })
-		if lane < 0 {
-			lane = len(busy)
-			busy = append(busy, 0)
-		}
-		busy[lane] = e.Bar.End
-		lanes[e.Bar.Node] = busy
-		since := func(ns int64) int64 { return (ns - k.work.Begin) / 1e3 }
-		c.Begin, c.End = append(c.Begin, since(e.Bar.Begin)), append(c.End, since(e.Bar.End))
-		c.In, c.Out = append(c.In, e.In/1e3), append(c.Out, e.Out/1e3)
-		c.Node, c.Lane, c.Task = append(c.Node, e.Bar.Node), append(c.Lane, int32(lane)), append(c.Task, e.Task)
-		c.State = append(c.State, shade(e.State))
-	}
-	for i := range lanes {
-		k.page.Nodes[i].Lanes = int32(len(lanes[i]))
-	}
-}
-
-// shade is the color of a bar: 0 ok, 1 failed, 2 other. (A []uint8 would become a text in JSON.)
-func shade(s filch.State) int8 {
-	switch s {
-	case filch.OK:
-		return 0
-	case filch.Failed, filch.Killed, filch.Lost:
-		return 1
-	}
-	return 2
-}
-
-// samples are the slots in use at n equal steps.
-func (w *work) samples(n int) []int32 {
-	list := make([]int32, n)
-	step := max((w.End-w.Begin)/int64(n), 1)
-	use, next := int32(0), 0
-	for _, c := range w.changes() {
-		for next < n && w.Begin+int64(next)*step < c.at {
-			list[next] = use
-			next++
-		}
-		use += c.running
-	}
-	for ; next < n; next++ {
-		list[next] = use
-	}
-	return list
 }

@@ -28,11 +28,12 @@ func Command(g *cli.Global) *cobra.Command {
 		Long: `Writes what a job did as a page for a browser, which needs nothing but the file: a summary,
 a timeline of the tasks on each node, the slots in use, where the time of the slots went
 (the idle part by cause: nothing left to start, tasks that waited for others, the limit of
-the job, drains and losses of nodes), the least time that was possible, the slowest tasks, and
-the tasks that did not end well, with their last lines.
+the job, drains and losses of nodes), a lower bound of the time (the work on all slots, the
+longest task or chain of tasks), the slowest tasks, and the tasks that did not end well, with
+their last lines. Of a run, the page has the summary only.
 
-The page shows ended tasks: of each task, its last attempt. The drains, losses and steals come
-from the nodes, which keep their last events only.`,
+The page shows the last attempt of each task; the time of earlier attempts counts as idle. The
+drains, losses and steals come from the nodes, which keep their last events only.`,
 		Example: "  filch report 7 -o r.html\n  filch report last -o r.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -55,7 +56,11 @@ from the nodes, which keep their last events only.`,
 				}
 				return filch.Errorf(kind, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
 			}
-			ui.Say(fmt.Sprintf("%s on %s; open %s in a browser", filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), filch.Plural(len(p.Nodes), "node"), ui.Clean(path)))
+			what, nodes := filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), len(p.Nodes)
+			if !cli.IsTasks(&p.Job) {
+				what, nodes = filch.Plural(int(p.Job.Ranks), "rank"), len(p.Job.Nodes)
+			}
+			ui.Say(fmt.Sprintf("%s on %s; open %s in a browser", what, filch.Plural(nodes, "node"), ui.Clean(path)))
 			return nil
 		},
 	}
@@ -81,31 +86,34 @@ func (p *page) html() ([]byte, error) {
 }
 
 // write writes the page. A file at path is replaced as a whole, and stays when the page
-// cannot be written.
+// cannot be written. The page has commands and output: a new file has the mode of the user's
+// umask, and an old file keeps its mode.
 func (p *page) write(path string) error {
 	b, err := p.html()
 	if err != nil {
 		return err
 	}
-	if s, err := os.Stat(path); err == nil && !s.Mode().IsRegular() {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	old, err := os.Stat(path)
+	if err == nil && !old.Mode().IsRegular() {
 		return os.WriteFile(path, b, 0o666)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".filch-report-")
+	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".filch-report-%d", os.Getpid()))
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if old != nil {
+		err = errors.Join(err, f.Chmod(old.Mode().Perm()))
 	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(name, path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		_ = os.Remove(name)
 	}
 	return err
 }

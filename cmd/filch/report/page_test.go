@@ -65,6 +65,37 @@ func TestColumnsAreNumbers(t *testing.T) {
 	}
 }
 
+// A job without an ended task has empty columns: null would break the script.
+func TestEmptyColumnsAreLists(t *testing.T) {
+	k := &collector{}
+	k.sumUp()
+	if b, err := json.Marshal(k.page.Bars); err != nil || bytes.Contains(b, []byte("null")) {
+		t.Errorf("got %s, %v", b, err)
+	}
+}
+
+// A private file stays private.
+func TestWriteKeepsTheMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.html")
+	link := path + ".link"
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&page{}).write(link); err != nil {
+		t.Fatal(err)
+	}
+	s, err := os.Stat(path)
+	if err != nil || s.Mode().Perm() != 0o600 || s.Size() == 0 {
+		t.Errorf("got %v, %v", s, err)
+	}
+	if l, err := os.Lstat(link); err != nil || l.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", l, err)
+	}
+}
+
 // A page that cannot be written leaves the page before it.
 func TestAFailedWriteLeavesTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.html")

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/record"
+)
+
+// differ takes in the slots of tasks that differ, and which tasks of a workflow wait for which.
+func (k *collector) differ(job *taskrecords.Job) error {
+	spec, total := job.Spec, job.Rec.Total
+	k.work.Graph, k.work.Spread, k.page.Gangs = job.Rec.Graph, spec.Gangs(), spec.Gangs()
+	k.work.Each = max(spec.Room(0).Slots, 1)
+	if !job.Rec.Graph && len(spec.Needs) == 0 || total > maxDiffer {
+		return nil
+	}
+	k.slots = make([]int32, total)
+	lines := job.Payloads([]taskrecords.Indices{{Lo: 0, Hi: total}})
+	for i := range total {
+		line, err := lines()
+		if ui.KindOf(err) == filch.NotFound { // the lines of an old job are dropped
+			k.slots, k.parents = nil, nil
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if job.Rec.Graph {
+			n, err := record.DecodeGraphNode(line)
+			if err != nil {
+				return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", job.ID, err.Error())
+			}
+			k.parents, line = append(k.parents, n.Parents), n.Body
+		}
+		k.slots[i] = max(spec.Room(launcher.TaskNeed(line)).Slots, 1)
+	}
+	return nil
+}
+
+// maxDiffer bounds the tasks whose lines are read.
+const maxDiffer = 200_000
+
+// width is the number of slots of a task.
+func (k *collector) width(index int32) int32 {
+	if int(index) < len(k.slots) {
+		return k.slots[index]
+	}
+	return k.work.Each
+}
+
+// known is a node of the page, or nil.
+func (k *collector) known(name filch.NodeName) *nodeTime {
+	if i, ok := k.at[name]; ok {
+		return &k.work.Nodes[i]
+	}
+	return nil
+}
+
+// longest is the time of the longest chain of tasks, each of which waits for the one before.
+// Parents may come in any order; a cycle ends a chain.
+func longest(parents [][]int32, took []int64) (most int64) {
+	const open, done = 1, 2
+	state, ends := make([]uint8, len(parents)), make([]int64, len(parents))
+	for root := range parents {
+		for stack := []int32{int32(root)}; len(stack) > 0; {
+			i := stack[len(stack)-1]
+			if state[i] == 0 {
+				state[i] = open
+				for _, p := range parents[i] {
+					if int(p) < len(parents) && state[p] == 0 {
+						stack = append(stack, p)
+					}
+				}
+				continue
+			}
+			stack = stack[:len(stack)-1]
+			if state[i] == done {
+				continue
+			}
+			state[i] = done
+			for _, p := range parents[i] {
+				if int(p) < len(parents) {
+					ends[i] = max(ends[i], ends[p])
+				}
+			}
+			ends[i] += took[i]
+			most = max(most, ends[i])
+		}
+	}
+	return most
+}
