@@ -61,7 +61,7 @@ func New(job filch.JobID, name string, c *record.Conditions) *Wait {
 	if c.None() || mutantIgnored {
 		return nil
 	}
-	w := &Wait{job: job, name: name, any: c.Any, begin: c.Begin, chain: c.Alone}
+	w := &Wait{job: job, name: name, any: c.Any, begin: c.Begin, late: c.Begin == 0, chain: c.Alone}
 	for i := range c.After {
 		if id, when, part := c.At(i); when != record.WhenEach {
 			w.deps = append(w.deps, dep{job: id, when: when, part: part})
@@ -85,7 +85,9 @@ func (w *Wait) Looks(now time.Duration) (list []Look) {
 		w.since = now
 	}
 	w.at = now + min(max((now-w.since)/againShare, againMin), againMax)
-	if w.chain {
+	// A job enters the chain when nothing else holds the job. In the chain before, a job that waits
+	// for a job of the same name behind it would wait for ever.
+	if w.chain && w.late && !w.open() {
 		list = append(list, Look{dep: -1, Proposals: []record.Proposal{{Op: record.OpMerge, Key: record.KeyChain(w.name), Kind: record.RecordChain, Delta: record.EncodeChainOp(w.job)}}})
 	}
 	for i := range w.deps {
@@ -115,7 +117,7 @@ func (w *Wait) Answered(now time.Duration, l *Look, as []record.Answer) {
 	if d.answered(now, as); d.met {
 		w.counted++
 	}
-	if len(d.told) > 0 {
+	if len(d.told) > 0 || d.met && w.chain {
 		w.at = now
 	}
 }

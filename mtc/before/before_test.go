@@ -312,3 +312,26 @@ func TestWaitsForItsTurn(t *testing.T) {
 	r.w.job, r.chain = 70, first.chain
 	r.want(true, "")
 }
+
+// A job that waits for another enters the chain once nothing else holds the job: were it
+// before the other, whose look came later, both would wait for ever.
+func TestTakesItsTurnLast(t *testing.T) {
+	behind := newRig(t, record.Conditions{After: after(60), When: []record.When{record.WhenAny}, Alone: true})
+	behind.ends(60, filch.Waiting)
+	behind.want(false, "")
+	if len(behind.chain) > 0 {
+		t.Error("a job that waits for another is in the chain")
+	}
+	first := newRig(t, record.Conditions{Alone: true})
+	first.w.job, first.chain = 60, behind.chain
+	first.want(true, "")
+	behind.chain = first.chain
+	behind.ends(60, filch.OK)
+	behind.want(true, "")
+	later := newRig(t, record.Conditions{Begin: int64(30 * sec), Alone: true})
+	later.want(false, "")
+	if len(later.chain) > 0 {
+		t.Error("a job whose time has not come is in the chain")
+	}
+	later.want(true, "")
+}

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -119,7 +120,9 @@ func (w *World) skipped(j *job, e *launcher.Refused) bool {
 		return false
 	}
 	if strings.Contains(e.Err.Text, "there is no job") {
-		return !w.allWell(j.submittedAt) // the record of a lost client's run may never be written
+		// The record of a lost client's run may never be written, and that of an ended job may
+		// be dropped before the next look.
+		return !w.allWell(j.submittedAt) || slices.ContainsFunc(j.awaited, func(a awaited) bool { return w.droppedJob(a.job) })
 	}
 	for _, a := range j.awaited {
 		o := a.job
