@@ -120,13 +120,13 @@ func (w *work) changes() []change {
 	return list
 }
 
-// sum makes the bill of a job.
-func (w *work) sum() bill {
+// sum makes the bill of a job from its changes.
+func (w *work) sum(changes []change) bill {
 	var b bill
 	at := w.Begin
 	now := make([]change, len(w.Nodes))
 	var all change
-	for _, c := range w.changes() {
+	for _, c := range changes {
 		if to := min(max(c.at, w.Begin), w.End); to > at {
 			w.add(&b, to-at, now, &all)
 			at = to
@@ -188,9 +188,9 @@ func (w *work) add(b *bill, span int64, now []change, all *change) {
 }
 
 // peaks are the most slots in use at a time, by node.
-func (w *work) peaks() []int32 {
+func (w *work) peaks(changes []change) []int32 {
 	now, most := make([]int32, len(w.Nodes)), make([]int32, len(w.Nodes))
-	for _, c := range w.changes() {
+	for _, c := range changes {
 		if c.node >= 0 {
 			now[c.node] += c.running
 			most[c.node] = max(most[c.node], now[c.node])
@@ -218,11 +218,11 @@ func (w *work) bound() int64 {
 }
 
 // samples are the slots in use at n equal steps.
-func (w *work) samples(n int) []int32 {
+func (w *work) samples(changes []change, n int) []int32 {
 	list := make([]int32, n)
 	step := max((w.End-w.Begin)/int64(n), 1)
 	use, next := int32(0), 0
-	for _, c := range w.changes() {
+	for _, c := range changes {
 		for next < n && w.Begin+int64(next)*step < c.at {
 			list[next] = use
 			next++

@@ -29,7 +29,7 @@ func TestIdleBill(t *testing.T) {
 		{"a skipped task", work{End: 10, Tasks: 3, Never: 1, Graph: true, Bars: []bar{{0, 5, 0, 0, 1}, {5, 10, 0, 0, 1}}, Nodes: []nodeTime{node(2)}}, 10, map[cause]int64{idleWaiting: 5, idleNothing: 5}},
 		{"a gang over nodes", work{End: 4, Tasks: 1, Each: 3, Spread: true, Bars: []bar{{0, 4, 0, 0, 3}}, Nodes: []nodeTime{node(2), node(2)}}, 12, map[cause]int64{idleNothing: 4}},
 	} {
-		got := c.w.sum()
+		got := c.w.sum(c.w.changes())
 		if got.Busy != c.busy {
 			t.Errorf("%s: %d slot-seconds are busy, want %d", c.name, got.Busy, c.busy)
 		}
@@ -60,7 +60,7 @@ func TestBillIsComplete(t *testing.T) {
 			at := r.Int64N(120)
 			w.Bars = append(w.Bars, bar{at, at + r.Int64N(40), r.Int64N(20), r.Int32N(int32(len(w.Nodes))), w.Each})
 		}
-		if b := w.sum(); b.Sum() != slots*100 {
+		if b := w.sum(w.changes()); b.Sum() != slots*100 {
 			t.Fatalf("seed %d: the parts make %d, the slots %d", seed, b.Sum(), slots*100)
 		}
 	}

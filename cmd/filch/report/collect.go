@@ -31,21 +31,19 @@ type page struct {
 	Job      launcher.JobInfo `json:"job"`
 	Instance string           `json:"instance"`
 	MadeNS   int64            `json:"made_unix_ns"`
-	EndNS    int64            `json:"end_unix_ns"`
 	Seconds  float64          `json:"seconds"`
 	Nodes    []nodeRow        `json:"nodes"`
 	Bars     columns          `json:"bars"`
 	LeftOut  int              `json:"left_out"` // shorter bars that are not drawn
 	Unknown  int32            `json:"unknown"`  // tasks without a recorded start and end
 	Never    int32            `json:"never"`    // tasks that ended without a start
-	Runs     int32            `json:"runs"`     // tasks that still run
 	Again    int32            `json:"again"`    // attempts before the last
 	Gangs    bool             `json:"gangs"`
 	InUse    []int32          `json:"in_use"` // slots in use, at equal steps
 	Bill     []line           `json:"bill"`
 	Bound    float64          `json:"bound"`
-	Slowest  []*tasklist.Row  `json:"slowest"`
-	Bad      []*tasklist.Row  `json:"bad"`
+	Slowest  []tasklist.Row   `json:"slowest"`
+	Bad      []tasklist.Row   `json:"bad"`
 	BadMore  int              `json:"bad_more"`
 	Asked    asked            `json:"asked"`
 	Steals   steals           `json:"steals"`
@@ -73,7 +71,6 @@ type line struct {
 
 // asked is what tasks asked for and used.
 type asked struct {
-	Slots    int32   `json:"slots"`        // of a task
 	MemBytes int64   `json:"memory_bytes"` // of a task; 0: none
 	SlotSecs float64 `json:"slot_seconds"` // of all tasks
 	CPUSecs  float64 `json:"cpu_seconds"`
@@ -109,12 +106,11 @@ func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
 	}
 	k.clocks = clocks.Measure(c)
 	p.Instance, p.MadeNS, p.Clocks = instance, time.Now().UnixNano(), k.clocks.String()
-	p.EndNS = p.Job.Submit + int64((p.Job.Waited+p.Job.Elapsed)*1e9)
+	k.work.Begin, k.work.End = p.Job.Submit, p.Job.Submit+int64((p.Job.Waited+p.Job.Elapsed)*1e9)
 	if p.Job.Code == nil {
-		p.EndNS = p.MadeNS
+		k.work.End = p.MadeNS
 	}
-	p.Seconds = seconds(p.EndNS - p.Job.Submit)
-	k.work.Begin, k.work.End = p.Job.Submit, p.EndNS
+	p.Seconds = seconds(k.work.End - k.work.Begin)
 	if !cli.IsTasks(&p.Job) {
 		return p, nil
 	}
@@ -173,7 +169,7 @@ func (k *collector) node(name filch.NodeName) int32 {
 func (k *collector) tasks(job *taskrecords.Job) error {
 	p := &k.page
 	k.work.Limit, k.work.Tasks = job.Spec.Cap, job.Rec.Total
-	p.Asked.Slots, p.Asked.MemBytes = k.work.Each, job.Spec.Room(0).MemBytes
+	p.Asked.MemBytes = job.Spec.Room(0).MemBytes
 	took := make([]int64, len(k.parents))
 	var bad, never []int32 // the second: without a start
 	err := job.Each(func(i int32, t *record.Task) error {
@@ -209,8 +205,8 @@ func (k *collector) tasks(job *taskrecords.Job) error {
 	}
 	bad = append(bad, never...)
 	p.BadMore = max(len(bad)-maxListed, 0)
-	if p.Slowest, err = k.rows(slow); err == nil {
-		p.Bad, err = k.rows(bad[:min(len(bad), maxListed)])
+	if p.Slowest, err = tasklist.FindAll(k.conn, k.page.Job.ID, slow); err == nil {
+		p.Bad, err = tasklist.FindAll(k.conn, k.page.Job.ID, bad[:min(len(bad), maxListed)])
 	}
 	return err
 }
@@ -229,25 +225,13 @@ func (k *collector) running(spec *record.Spec) {
 		if t.Copy {
 			continue
 		}
-		k.page.Runs++
+		k.page.Unknown--
 		k.ends = append(k.ends, ended{
 			Bar:  bar{Begin: k.work.End - int64(t.Took*1e9), End: k.work.End, Node: k.node(t.Node), Slots: k.width(t.Index)},
 			Task: spec.Name(t.Index), State: filch.Running,
 		})
 	}
-	k.page.Unknown = max(k.page.Unknown-k.page.Runs, 0)
-}
-
-// rows reads tasks with their names, commands and last lines.
-func (k *collector) rows(tasks []int32) (list []*tasklist.Row, err error) {
-	for _, i := range tasks {
-		r, err := tasklist.Find(k.conn, k.page.Job.ID, i)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
+	k.page.Unknown = max(k.page.Unknown, 0)
 }
 
 // end takes in the end of a task.
@@ -350,16 +334,17 @@ func (k *collector) sumUp() {
 		n.Tasks++
 		n.Busy += seconds(e.Bar.length() * int64(e.Bar.Slots))
 	}
-	peaks := k.work.peaks()
+	changes := k.work.changes()
+	peaks := k.work.peaks(changes)
 	for i := range p.Nodes {
 		n, w := &p.Nodes[i], &k.work.Nodes[i]
 		if k.states[n.Name] == nil && !k.work.Spread {
 			w.Slots = peaks[i] // a node that is not there any more
 		}
 		n.Slots, n.Peak = w.Slots, min(peaks[i], w.Slots)
-		n.Lost, n.Drain = w.relative(w.Lost, k.work.Begin), w.relative(w.Drains, k.work.Begin)
+		n.Lost, n.Drain = k.work.relative(w.Lost), k.work.relative(w.Drains)
 	}
-	b := k.work.sum()
+	b := k.work.sum(changes)
 	p.Bill = append(p.Bill, line{"tasks ran", seconds(b.Busy), true})
 	for c := range numCauses {
 		if b.Idle[c] > 0 {
@@ -367,14 +352,14 @@ func (k *collector) sumUp() {
 		}
 	}
 	p.Bound = seconds(k.work.bound())
-	p.InUse = k.work.samples(maxSamples)
+	p.InUse = k.work.samples(changes, maxSamples)
 }
 
-// relative are spans in microseconds since begin.
-func (*nodeTime) relative(list []span, begin int64) []span {
+// relative are spans in microseconds since the begin of the job.
+func (w *work) relative(list []span) []span {
 	out := make([]span, len(list))
 	for i, s := range list {
-		out[i] = span{(s.Begin - begin) / 1e3, (s.End - begin) / 1e3}
+		out[i] = span{(s.Begin - w.Begin) / 1e3, (s.End - w.Begin) / 1e3}
 	}
 	return out
 }

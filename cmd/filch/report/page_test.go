@@ -18,7 +18,7 @@ const hostile = "</script><script>alert(1)</script><!--\u2028\u202e\x1b[31m"
 
 // A name cannot leave the element of the data, and comes back as it was.
 func TestHostileNamesStayData(t *testing.T) {
-	p := &page{Job: launcher.JobInfo{Name: hostile}, Slowest: []*tasklist.Row{{Command: hostile, Stderr: hostile}}}
+	p := &page{Job: launcher.JobInfo{Name: hostile}, Slowest: []tasklist.Row{{Command: hostile, Stderr: hostile}}}
 	b, err := p.html()
 	if err != nil {
 		t.Fatal(err)

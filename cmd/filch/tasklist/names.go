@@ -98,35 +98,56 @@ func FindNames(c *client.Client, t *cli.JobTasks) error {
 
 // Find reads a task with its name, its command and its last line of standard error.
 func Find(c *client.Client, id filch.JobID, task int32) (*Row, error) {
-	t := &Row{}
-	if err := cli.Ask(c, cli.QueryWait, &t.Task, wire.VerbTask, id.String(), strconv.Itoa(int(task))); err != nil {
+	list, err := FindAll(c, id, []int32{task})
+	if err != nil {
 		return nil, err
+	}
+	return &list[0], nil
+}
+
+// FindAll reads tasks of a job as [Find] does, with the records of the job read once.
+func FindAll(c *client.Client, id filch.JobID, tasks []int32) ([]Row, error) {
+	list := make([]Row, len(tasks))
+	if len(tasks) == 0 {
+		return list, nil
+	}
+	for i, task := range tasks {
+		if err := cli.Ask(c, cli.QueryWait, &list[i].Task, wire.VerbTask, id.String(), strconv.Itoa(int(task))); err != nil {
+			return nil, err
+		}
 	}
 	v, _, err := openView(c, id)
 	if err != nil {
 		return nil, err
 	}
-	t.at, _ = v.Spec.Index(t.Index)
-	t.Number, t.Signal = v.Spec.Number(t.at), signalOf(&t.Task)
-	list := []Row{*t}
+	states := make([]string, len(list)) // as the launcher says
+	for i := range list {
+		t := &list[i]
+		t.at, _ = v.Spec.Index(t.Index)
+		t.Number, t.Signal = v.Spec.Number(t.at), signalOf(&t.Task)
+		states[i] = t.State
+	}
 	if err := v.describe(list); err != nil {
 		return nil, err
 	}
-	list[0].State = t.State // as the launcher says
-	if err := v.giveReason(&list[0]); err != nil {
-		return nil, err
-	}
-	for _, i := range t.Behind {
-		name, _, err := v.node(i)
-		if err != nil {
+	for i := range list {
+		t := &list[i]
+		t.State = states[i]
+		if err := v.giveReason(t); err != nil {
 			return nil, err
 		}
-		list[0].BehindNames = append(list[0].BehindNames, name)
+		for _, b := range t.Behind {
+			name, _, err := v.node(b)
+			if err != nil {
+				return nil, err
+			}
+			t.BehindNames = append(t.BehindNames, name)
+		}
 	}
 	for _, n := range v.lastLines(list, true) {
 		ui.Warn(fmt.Sprintf("node %s does not answer: the last line of the task is not shown", n))
 	}
-	return &list[0], nil
+	return list, nil
 }
 
 // Name completes the explanation of a workflow's task with the names of this task and of
