@@ -173,9 +173,6 @@ func (r *Retry) Has(code int32) bool {
 	return len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, func(c CodeRange) bool { return int32(c.From) <= code && code <= int32(c.To) })
 }
 
-// Pick is a run of numbers.
-type Pick struct{ From, Count int32 }
-
 // CrashLimit is the default of [Spec.CrashLimit].
 const CrashLimit = 5
 

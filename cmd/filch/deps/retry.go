@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -89,14 +87,14 @@ func counterparts(c *client.Client, past *taskrecords.Job, id filch.JobID, again
 			for i := r.Lo; i < r.Hi; i++ {
 				state := stateOf(other, i)
 				if state == filch.OK.String() {
-					well = addName(well, past.Spec.Name(i))
+					well = record.AppendPick(well, past.Spec.Name(i))
 					continue
 				}
 				if no == nil {
 					no = filch.Errorf(filch.Invalid, "cannot retry task %d.%d: the task waits for the good end of task %d.%d, which is %s", past.ID, past.Spec.Name(i), id, other.Spec.Name(i), state)
 				}
 				if i < other.Rec.Total {
-					bad = addName(bad, past.Spec.Name(i))
+					bad = record.AppendPick(bad, past.Spec.Name(i))
 				}
 			}
 		}
@@ -137,31 +135,20 @@ func runs(names []record.Pick) (list []taskrecords.Indices) {
 	return list
 }
 
-// addName adds the name of a task to a list of names in order.
-func addName(list []record.Pick, n int32) []record.Pick {
-	if last := len(list) - 1; last >= 0 && list[last].From+list[last].Count == n {
-		list[last].Count++
-		return list
-	}
-	return append(list, record.Pick{From: n, Count: 1})
-}
-
 // tasksOf names tasks of a job as a command takes them, 7.5,8-9; with an ellipsis after the
 // twentieth range.
 func tasksOf(id filch.JobID, names []record.Pick) string {
 	const most = 20
-	words := make([]string, 0, most)
-	for _, p := range names {
-		switch {
-		case len(words) == most:
-			return fmt.Sprintf("%d.%s,...", id, strings.Join(words, ","))
-		case p.Count == 1:
-			words = append(words, strconv.Itoa(int(p.From)))
-		default:
-			words = append(words, fmt.Sprintf("%d-%d", p.From, p.From+p.Count-1))
+	var runs [][2]int32
+	more := ""
+	for i, p := range names {
+		if i == most {
+			more = ",..."
+			break
 		}
+		runs = append(runs, [2]int32{p.From, p.From + p.Count - 1})
 	}
-	return fmt.Sprintf("%d.%s", id, strings.Join(words, ","))
+	return fmt.Sprintf("%d.%s%s", id, cli.RunsText(runs), more)
 }
 
 // stateOf is the state of a task as its block has it.

@@ -221,12 +221,7 @@ func (p *past) rerunBag(g *cli.Global, d *spec.Deps, show showFlags, named [][2]
 func (p *past) names(tasks []taskrecords.Indices) (list []record.Pick) {
 	for _, r := range tasks {
 		for i := r.Lo; i < r.Hi; i++ {
-			n := p.Spec.Name(i)
-			if last := len(list) - 1; last >= 0 && list[last].From+list[last].Count == n {
-				list[last].Count++
-				continue
-			}
-			list = append(list, record.Pick{From: n, Count: 1})
+			list = record.AppendPick(list, p.Spec.Name(i))
 		}
 	}
 	return list
