@@ -71,7 +71,8 @@ func (w *fileWriter) run() {
 		batch := w.queue
 		w.queue = nil
 		w.mu.Unlock()
-		total, faults := 0, []string(nil)
+		total := 0
+		var faults []string
 		for _, b := range batch {
 			total += len(b.data)
 			if broken[b.to] {
