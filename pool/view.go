@@ -1,0 +1,114 @@
+package pool
+
+import "time"
+
+// View is what a holder sees in one look.
+type View struct {
+	Ready   int64   // tasks that could start now
+	Running int64   // tasks
+	Length  float64 // slot-seconds of a task in the mean; 0 unknown
+	Gangs   []Gang  // that wait for slots
+	Nodes   []Node
+	Batch   *Batch // nil: the batch system was not asked in this look
+}
+
+// Gang is a run or a task of ranks that waits for slots.
+type Gang struct {
+	Slots int32
+	Nodes int32 // at least
+}
+
+// Node is a member with slots.
+type Node struct {
+	Group    string // the batch job of the node, as [Batch] names it; "" none
+	Slots    int32
+	Busy     int32
+	Draining bool
+	Left     time.Duration // until the batch system takes the node away; 0 unknown
+}
+
+// Batch is what the batch system says.
+type Batch struct {
+	Err  string            // why the batch system could not be asked; then Jobs says nothing
+	Jobs map[string]Job    // by number: the jobs of the user that the batch system knows
+	Name map[string]string // from the name of a job to its number
+}
+
+// Job is one batch job.
+type Job struct {
+	State JobState
+	Said  string // why it waits, or how it ended
+	// Cancelled is set after a cancel that this pool did not order: by a person.
+	Cancelled bool
+}
+
+// JobState is the state of a batch job.
+type JobState uint8
+
+// The states of a batch job. A batch system has more states; a driver maps each to one of
+// these.
+const (
+	JobQueued  JobState = iota + 1
+	JobHeld             // queued, and does not start before a person acts
+	JobRunning          // or starting, or completing
+	JobOver
+)
+
+// Told is the answer to an order.
+type Told struct {
+	N   int64
+	Job string // the number that the batch system gave
+	Err string // why the batch system refused
+}
+
+// Order is what a holder must do, after the record with the order in it is stored.
+type Order struct {
+	Kind OrderKind
+	N    int64
+	Job  string
+}
+
+// OrderKind is the kind of an order.
+type OrderKind uint8
+
+// The orders.
+const (
+	Submit OrderKind = iota + 1 // a batch job with the name of N
+	Cancel                      // the batch job; its nodes, if any, have no work
+	Drain                       // the nodes of the batch job, which then ends by itself
+)
+
+// Ask are the times of a holder.
+const (
+	// LookEvery is the time between two looks of a holder.
+	LookEvery = time.Second
+	// BatchEvery is the time between two questions to the batch system: slurmctld serves
+	// all users.
+	BatchEvery = 5 * time.Second
+	// HolderLost is the time after which another node takes a pool over: the record has
+	// not changed for so long.
+	HolderLost = 6 * time.Second
+	// beatEvery is the time between two changes of the record by a holder with nothing to say.
+	beatEvery = 2 * time.Second
+	// settle is the time in which the batch system shows a submission that it has taken: a
+	// holder after the first waits so long before it submits the same number again. It is
+	// longer than [SubmitWait].
+	settle = 45 * time.Second
+	// SubmitWait bounds a submission.
+	SubmitWait = 30 * time.Second
+	// lostAfter is the time for which a batch system may not know a job that it took.
+	lostAfter = 20 * time.Second
+	// comeWithin is the time in which a node of a started batch job must join.
+	comeWithin = 3 * time.Minute
+	// diedWithin is the shortest life of an allocation that did not work and is no failure.
+	diedWithin = time.Minute
+)
+
+// badMost is the number of failures in a row after which a pool pauses.
+const badMost = 5
+
+// backOff is the pause after so many failures in a row.
+var backOff = [...]time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
+
+// guess is the length of a task about which nothing is known, in seconds.
+const guess = 60

@@ -1,0 +1,157 @@
+package pool
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/filch-hpc/filch/pool"
+)
+
+func spec(maxAllocs int, idle time.Duration) pool.Spec {
+	return pool.Spec{Each: 4, Name: "p", System: "slurm", Max: maxAllocs, Idle: idle, Within: time.Minute, Grow: 16}
+}
+
+// bursts is the plan of three bursts with a minute between their ends and the next.
+func bursts() Plan {
+	return Plan{
+		Spec: spec(4, 5*time.Second), Slots: 4, Wall: time.Hour, Hosts: 3, Most: time.Hour, Delay: 2 * time.Second, Join: 2 * time.Second,
+		Work: []Work{
+			{At: 5 * time.Second, Tasks: 400, Length: time.Second},
+			{At: 100 * time.Second, Tasks: 400, Length: time.Second},
+			{At: 200 * time.Second, Tasks: 400, Length: time.Second},
+		},
+	}
+}
+
+// TestBursts: an allocation is asked for within 5 s of a burst, given back within 10 s of
+// its last task, and idle for at most a tenth of its time and one --idle a node and burst.
+func TestBursts(t *testing.T) {
+	w := New(bursts(), 1)
+	r := w.Run()
+	for _, b := range w.Broken {
+		t.Error(b)
+	}
+	for i, d := range r.FirstAsk {
+		if d < 0 || d > 5*time.Second {
+			t.Errorf("burst %d: the first submission after %s", i, d)
+		}
+	}
+	idle := r.NodeTime - r.Worked
+	most := r.NodeTime/10 + time.Duration(r.Submitted)*w.Spec.Idle
+	if idle > most {
+		t.Errorf("nodes were idle for %s of %s, at most %s is right", idle, r.NodeTime, most)
+	}
+	t.Logf("figure: makespan %s, %d allocations, nodes %s, idle %s", r.Makespan, r.Submitted, r.NodeTime, idle)
+}
+
+// TestGangFromAnEmptyPool: a gang of three nodes.
+func TestGangFromAnEmptyPool(t *testing.T) {
+	p := bursts()
+	p.Work = []Work{{At: time.Second, Gang: 12, Length: 20 * time.Second}}
+	w := New(p, 1)
+	r := w.Run()
+	for _, b := range w.Broken {
+		t.Error(b)
+	}
+	if r.Submitted != 3 {
+		t.Errorf("%d allocations for a gang of three nodes", r.Submitted)
+	}
+}
+
+// TestRefusals: a batch system that refuses everything gets a bounded number of
+// submissions, and the pool says why it pauses.
+func TestRefusals(t *testing.T) {
+	rec := refused()
+	if rec.Paused == "" || rec.Next > 40 || rec.Totals.Failed == 0 {
+		t.Errorf("paused %q after %d submissions, %d failed", rec.Paused, rec.Next-1, rec.Totals.Failed)
+	}
+	t.Logf("paused: %s", rec.Paused)
+}
+
+// refused is the record after half an hour of refusals.
+func refused() *pool.Pool {
+	p := bursts()
+	p.Work, p.Most, p.Refuses = p.Work[:1], 30*time.Minute, true
+	w := New(p, 1)
+	w.Run()
+	return w.read()
+}
+
+// TestSeeds: under deaths of holders, changes by users, refusals, outages, lost jobs, early
+// ends and cancels by others, every task ends, no submission is made twice, and the batch
+// system has no job of the pool at the end.
+func TestSeeds(t *testing.T) {
+	seeds := 200
+	if s := os.Getenv("FILCH_SEEDS"); s != "" {
+		seeds, _ = strconv.Atoi(s)
+	}
+	for seed := range seeds {
+		for _, line := range perilous(uint64(seed)).Broken {
+			t.Errorf("seed %d: %s", seed, line)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+}
+
+func broken(p Plan) []string {
+	w := New(p, 1)
+	w.Run()
+	return w.Broken
+}
+
+func perilous(seed uint64) *World { return perilousWith(seed, false) }
+
+func perilousWith(seed uint64, eager bool) *World {
+	p := bursts()
+	p.Perils, p.Jitter, p.Most, p.Wall = true, 20*time.Second, 4*time.Hour, 90*time.Second
+	p.Work = append(p.Work, Work{At: 210 * time.Second, Gang: 8, Length: 10 * time.Second}, Work{At: 400 * time.Second, Tasks: 4, Length: 10 * time.Second})
+	w := New(p, seed)
+	w.unpause, w.eager = true, eager
+	w.Run()
+	return w
+}
+
+// TestRules prints the makespan and the node-hours beside other systems' rules.
+func TestRules(t *testing.T) {
+	traces := map[string][]Work{}
+	for i := range 6 {
+		traces["bursts"] = append(traces["bursts"], Work{At: time.Duration(i) * 4 * time.Minute, Tasks: 800, Length: 2 * time.Second})
+		traces["gangs"] = append(traces["gangs"], Work{At: time.Duration(i) * 3 * time.Minute, Gang: 16, Length: time.Minute}, Work{At: time.Duration(i) * 3 * time.Minute, Tasks: 100, Length: 3 * time.Second})
+	}
+	traces["long tail"] = []Work{{At: 0, Tasks: 1500, Length: 2 * time.Second}, {At: 0, Tasks: 12, Length: 5 * time.Minute}}
+	for _, name := range []string{"bursts", "long tail", "gangs"} {
+		base := Plan{Spec: spec(8, 15*time.Second), Slots: 4, Wall: time.Hour, Hosts: 3, Most: 4 * time.Hour, Delay: 20 * time.Second, Join: 2 * time.Second, Work: traces[name]}
+		row := func(what string, p Plan) (time.Duration, time.Duration) {
+			w := New(p, 1)
+			r := w.Run()
+			for _, b := range w.Broken {
+				t.Errorf("%s, %s: %s", name, what, b)
+			}
+			fmt.Printf("%-10s %-20s makespan %8s  node time %8s  idle %8s  %3d allocations\n", name, what, r.Makespan, r.NodeTime, r.NodeTime-r.Worked, r.Submitted)
+			if os.Getenv("POOLDBG") != "" && what == "filch" {
+				for _, j := range w.jobs {
+					fmt.Println(j.id, j.start, j.over, j.said, j.node != nil)
+				}
+			}
+			return r.Makespan, r.NodeTime
+		}
+		row("filch", base)
+		for _, n := range []int{2, 4, 8} {
+			p := base
+			p.Fixed = n
+			row(fmt.Sprintf("fixed %d", n), p)
+		}
+		p := base
+		p.Rule = HyperQueue{1, 5 * time.Minute}
+		row("HyperQueue", p)
+		p.Rule = HyperQueue{8, 15 * time.Second}
+		row("HyperQueue 8, 15s", p)
+		p.Rule = Dask{}
+		row("Dask", p)
+	}
+}
