@@ -91,7 +91,7 @@ test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm,
 	@scripts/install-deps -n test-all
 	@$(MAKE) --no-print-directory -s build
 	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy ./mtc/queue
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots ./testbed/sim/pool
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,root) --packages ./... -- -tags root -run '^TestRoot' -vet=off -p 1 -count=$(COUNT) -timeout 15m
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,hosts) --packages '$(ROOTED)' -- -tags root -vet=off -p 1 -count=$(COUNT) -timeout 20m
 	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 20m

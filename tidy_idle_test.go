@@ -144,6 +144,7 @@ var idleExports = map[string]string{
 	"mtc/workflow/replay.Verify":         testbedOnly,
 	"slots.HoldTerm":                     testbedOnly,
 	"slots.MaxWaiting":                   testbedOnly,
+	"pool.Plant":                         testbedOnly,
 	"slots.Plant":                        testbedOnly,
 	"slots.PromptMax":                    testbedOnly,
 	"stealer.Accumulate":                 testbedOnly,

@@ -30,11 +30,11 @@ const (
 
 // folders are the top-level ones, with what make leaves; a noun that fits none of them belongs in one
 // of them.
-var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "scripts", "slots", "stealer", "testbed", "varint"}
+var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "pool", "scripts", "slots", "stealer", "testbed", "varint"}
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
 // random source of their own.
-var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/report", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "slots", "stealer"}
+var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/events", "launcher/node", "launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/request", "launcher/node/tasks", "launcher/node/ties", "launcher/pmi", "launcher/slurmenv", "launcher/topology", "mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/report", "mtc/search", "mtc/submit", "mtc/tokens", "mtc/workflow", "mtc/workflow/yaml", "pool", "slots", "stealer"}
 
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
@@ -121,6 +121,7 @@ mtc/tokens: . mtc/message mtc/policy mtc/queue mtc/record
 mtc/workflow: .
 mtc/workflow/replay: . mtc/workflow
 mtc/workflow/yaml:
+pool: .
 scripts/...: *
 slots: .
 stealer: .
@@ -130,6 +131,7 @@ testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
 testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/makespan: . mtc mtc/policy mtc/record mtc/submit mtc/workflow testbed/sim/engine testbed/sim/tasks
+testbed/sim/pool: . pool
 testbed/sim/peril: . dht dht/store
 testbed/sim/planted:
 testbed/sim/ranges:
@@ -139,6 +141,7 @@ varint:
 
 // cmdArrows lists, for each part of cmd/filch, the parts that it may import.
 var cmdArrows = map[string][]string{
+	"cmd/filch/batch":     {"cli", "ui"},
 	"cmd/filch/bcast":     {"ui"},
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},

@@ -16,10 +16,10 @@ var (
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
-	for n, p := range map[string]*bool{
+	for n, p := range map[string]*bool{ // any order
 		"blind-heir": &mutantBlindHeir, "hasty-heir": &mutantHasty, "queued-free": &mutantQueuedFree, "cancel-once": &mutantCancelOnce,
 		"keeps-idle": &mutantKeeps, "forgets-lost": &mutantForgets, "endless-tries": &mutantEndless,
-	} { // any order
+	} {
 		*p = n == name
 		known = known || *p
 	}

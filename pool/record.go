@@ -2,8 +2,10 @@ package pool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,21 +23,28 @@ const (
 	clipText   = 200  // bytes of a message of the batch system
 )
 
+// NamesKey is the key of the record with the names of all pools of an instance, a list.
+const NamesKey = "pool-names"
+
+// Key is the key of the record of a pool.
+func Key(name string) string { return "pool/" + name }
+
 // format is the version of the record's encoding.
 const format = 1
 
 // Spec is what filch pool add says.
 type Spec struct {
-	Name   string        `json:"name"`
-	System string        `json:"system"`        // slurm, pbs or hooks
-	Args   []string      `json:"args"`          // for sbatch or qsub, or the commands of the hooks
-	Via    string        `json:"via,omitempty"` // the host where the commands run, over ssh
-	Max    int           `json:"max"`           // allocations at a time
-	Min    int           `json:"min"`
-	Idle   time.Duration `json:"idle"`                 // an allocation without work for so long is given back
-	Within time.Duration `json:"within"`               // the time in which the queued work should be done
-	Each   int32         `json:"slots_each,omitempty"` // slots of an allocation, as the user or the batch system says; 0 unknown
-	Grow   int64         `json:"grow"`                 // tasks by which the queue grows between two looks: allocations are asked for at once
+	Name    string        `json:"name"`
+	System  string        `json:"system"`        // slurm, pbs or hooks
+	Args    []string      `json:"args"`          // for sbatch or qsub, or the commands of the hooks
+	Program string        `json:"program"`       // filch, as nodes of the batch system find it
+	Via     string        `json:"via,omitempty"` // the host where the commands run, over ssh
+	Max     int           `json:"max"`           // allocations at a time
+	Min     int           `json:"min"`
+	Idle    time.Duration `json:"idle"`                 // an allocation without work for so long is given back
+	Within  time.Duration `json:"within"`               // the time in which the queued work should be done
+	Each    int32         `json:"slots_each,omitempty"` // slots of an allocation, as the user or the batch system says; 0 unknown
+	Grow    int64         `json:"grow"`                 // tasks by which the queue grows between two looks: allocations are asked for at once
 }
 
 // State is the state of an allocation.
@@ -56,8 +65,9 @@ const (
 type Alloc struct {
 	N       int64   `json:"n"` // the number in the pool, from 1
 	State   State   `json:"state"`
-	Job     string  `json:"job,omitempty"`  // the number that the batch system gave
-	Said    string  `json:"said,omitempty"` // why the batch system lets it wait, or how it ended
+	Group   string  `json:"group,omitempty"` // the allocation as its nodes name it, once it has said so
+	Job     string  `json:"job,omitempty"`   // the number that the batch system gave
+	Said    string  `json:"said,omitempty"`  // why the batch system lets it wait, or how it ended
 	Planned int64   `json:"planned"`
 	Began   int64   `json:"began,omitempty"`
 	Joined  int64   `json:"joined,omitempty"`
@@ -96,6 +106,14 @@ type Pool struct {
 	Said    string         `json:"said,omitempty"`    // what the holder decided last, and why
 	Delay   time.Duration  `json:"delay,omitempty"`   // from a submission to the first node, of the last that came
 	Totals  Totals         `json:"totals"`
+}
+
+// has tells whether a node is of the allocation.
+func (p *Pool) has(a *Alloc, n *Node) bool {
+	if n.Group == "" || a.Job == "" && a.Group == "" {
+		return false
+	}
+	return n.Group == cmp.Or(a.Group, p.System+"-"+a.Job)
 }
 
 // New makes the record of a pool. The error says which part of the spec is wrong.
@@ -147,6 +165,15 @@ func nameOK(s string) bool {
 		return false
 	}
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") == "" && s[0] != '-'
+}
+
+// Alloc returns allocation n; nil: the pool has none of the number, or it has ended.
+func (p *Pool) Alloc(n int64) *Alloc {
+	i := slices.IndexFunc(p.Allocs, func(a Alloc) bool { return a.N == n })
+	if i < 0 {
+		return nil
+	}
+	return &p.Allocs[i]
 }
 
 // Encode writes the record.

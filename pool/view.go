@@ -20,7 +20,8 @@ type Gang struct {
 
 // Node is a member with slots.
 type Node struct {
-	Group    string // the batch job of the node, as [Batch] names it; "" none
+	Name     string
+	Group    string // the allocation of the node, such as slurm-4711; "" none
 	Slots    int32
 	Busy     int32
 	Draining bool
@@ -63,9 +64,10 @@ type Told struct {
 
 // Order is what a holder must do, after the record with the order in it is stored.
 type Order struct {
-	Kind OrderKind
-	N    int64
-	Job  string
+	Kind  OrderKind
+	N     int64
+	Job   string
+	Nodes []string // with Drain
 }
 
 // OrderKind is the kind of an order.

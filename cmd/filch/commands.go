@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
@@ -62,6 +63,7 @@ func commands() []command {
 		{name: "undrain", build: bringup.UndrainCommand},
 		{name: "invite", build: bringup.InviteCommand},
 		{name: "join", build: bringup.JoinCommand},
+		{name: "pool", build: batch.Command},
 		{name: "roster", build: rosterCommand},
 		{name: "doctor", build: doctorCommand},
 		{name: "config", build: configCommand},

@@ -49,7 +49,7 @@ func capacityOf(n place.Node, m *topology.Machine, all int) slots.Capacity {
 	if n.Virtual && int(n.Members) > all {
 		c.CPUs = 0 // the node shares the processors with other virtual nodes
 	}
-	if c.Slots == 0 {
+	if c.Slots == 0 && !n.SlotsGiven {
 		c.Slots = int32(len(list))
 	}
 	if threads := own.Processors(true); int(c.Slots) > len(list) && int(c.Slots) <= len(threads) {

@@ -151,6 +151,11 @@ func New(cfg Config) (*Daemon, error) {
 // a process without other duties than a launcher's may call Reap.
 func (d *Daemon) Reap(ctx context.Context) { d.keepers.Reap(ctx) }
 
+// Grows says whether the instance has a pool of allocations: see [node.Node.Grows].
+func (d *Daemon) Grows(may bool) {
+	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Grows(may) })
+}
+
 // Incarnation returns the incarnation of this launcher.
 func (d *Daemon) Incarnation() uint64 { return d.cfg.Node.Incarnation }
 

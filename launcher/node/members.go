@@ -28,6 +28,10 @@ func (n *Node) Peer(now time.Duration, p Peer, out *launcher.Outbox) {
 	n.PeerChanged(now, i, old, known, out)
 }
 
+// Grows says whether the instance may get more nodes than it has: it has a pool of
+// allocations. Then a run that fits on no nodes of today waits.
+func (n *Node) Grows(may bool) { n.self.Grows = may }
+
 // ListPartial handles the overlay's news that the list of members is not whole, or is
 // whole again. While the list is not whole, a job that does not fit on the known members
 // waits for the list, and a node missing from the list counts as living.

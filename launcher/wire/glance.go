@@ -53,6 +53,7 @@ type NodeGlance struct {
 	Stuck   int32             `json:"stuck,omitempty"`
 	Labels  filch.Labels      `json:"labels,omitempty"`
 	Holders []launcher.Holder `json:"holders"` // jobs with slots of the node, by id
+	Alloc   string            `json:"allocation,omitempty"`
 	Work    launcher.Work     `json:"work"`
 }
 

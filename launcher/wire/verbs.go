@@ -25,6 +25,7 @@ const (
 	VerbStats   = "stats"   // -> StatsInfo
 	VerbWork    = "work"    // -> []launcher.Work of all nodes, this one first
 	VerbMetrics = "metrics" // -> []MetricsInfo of all nodes, this one first
+	VerbGrows   = "grows"   // the instance has a pool of allocations from now on, at this node
 	VerbGlance  = "glance"  // [JOB] -> Overview of all nodes, with the longest tasks of JOB; of one node, a Glance
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
@@ -83,6 +84,9 @@ type NodeInfo struct {
 	Silent      bool     `json:"silent,omitempty"` // did not answer: numbers of the last gossip
 
 	Holders []launcher.Holder `json:"holders"` // jobs with slots of the node, by id
+
+	// Alloc names the allocation of the node: slurm-4711; absent on other nodes.
+	Alloc string `json:"allocation,omitempty"`
 
 	// With WithProcessors. Processors are empty on a node whose slots are no processors.
 	Processors []filch.Processor `json:"processors,omitempty"` // by number of the slot

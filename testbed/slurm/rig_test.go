@@ -160,7 +160,7 @@ func field(text, name string) string {
 // run runs a command on the login node.
 func (r *rig) run(argv ...string) (out string, code int) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), jobWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), jobWithin)
 	defer cancel()
 	cmd := r.c.Command(ctx, argv...)
 	cmd.Env, cmd.Dir = r.env, r.dir

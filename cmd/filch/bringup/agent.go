@@ -243,7 +243,7 @@ func (m *agent) startAndWait(w *assignment, index int, seeds []string) (report, 
 		}
 	}
 	b.share(0, 1, slots)
-	b.members[0].SlotsGiven = w.Slots > 0 // slots that the allocation grants are no flag
+	b.members[0].SlotsGiven = w.Slots != 0 // slots that the allocation grants are no flag
 	if err := b.startAndWait(0, seeds); err != nil {
 		return report{}, err
 	}

@@ -190,6 +190,9 @@ func (b *localNodes) share(i, n, slots int) {
 	share(&b.members[i], b.machine, i, n, slots)
 }
 
+// noSlots is --slots 0: the node starts no work.
+const noSlots = -1
+
 // share gives node i of n its part of the processors and of the memory. With fewer
 // processors than nodes, several nodes share a processor.
 func share(m *place.Node, machine []filch.Processor, i, n, slots int) {
@@ -199,9 +202,12 @@ func share(m *place.Node, machine []filch.Processor, i, n, slots int) {
 		to = from + 1
 	}
 	m.Cores = topology.CPUs(machine[from:to])
-	m.SlotsGiven = slots > 0
-	if m.Slots = int32(slots); slots == 0 {
+	m.SlotsGiven = slots != 0
+	switch m.Slots = int32(slots); slots {
+	case 0:
 		m.Slots = int32(to - from)
+	case noSlots:
+		m.Slots = 0
 	}
 	if n > 1 {
 		m.MemBytes = place.Memory() / int64(n)

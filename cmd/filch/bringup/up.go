@@ -111,12 +111,15 @@ were stopped by filch down NODE, filch up starts these launchers again.`,
 				o.given[name] = cmd.Flags().Changed(name)
 				o.shaped = o.shaped || o.given[name]
 			}
+			if o.given["slots"] && o.slots == 0 {
+				o.slots = noSlots
+			}
 			o.chosen = cmd.Flags().Changed("mirror")
 			return o.up(args)
 		},
 	}
 	c.Flags().IntVar(&o.nodes, "nodes", 0, "start `N` launchers on this machine (default 4); in an allocation, use N of the nodes (default all)")
-	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots per launcher (default: an equal share of the cores, at least 1)")
+	c.Flags().IntVar(&o.slots, "slots", 0, "`N` slots per launcher; 0: the node starts no work (default: an equal share of the cores, at least 1)")
 	hintVar(c, &o.hint)
 	c.Flags().StringVar(&o.address, "address", "", "`IP` address to listen on (default 127.0.0.1)")
 	c.Flags().StringVar(&o.iface, "iface", "", "network `INTERFACE` to listen on")
@@ -142,8 +145,8 @@ func (o *upOptions) check(command []string) error {
 	switch {
 	case o.given["nodes"] && o.nodes == 0 || o.nodes < 0 || o.nodes > maxVirtual:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--nodes %d: 1 to %d launchers can be started", o.nodes, maxVirtual))
-	case o.slots < 0 || o.slots > 1<<16:
-		return ui.Misused(filch.Errorf(filch.Invalid, "--slots %d: a node has 1 to %d slots", o.slots, 1<<16))
+	case o.slots < noSlots || o.slots > 1<<16:
+		return ui.Misused(filch.Errorf(filch.Invalid, "--slots %d: a node has 0 to %d slots", o.slots, 1<<16))
 	case o.hint != "" && o.hint != hintThreads && o.hint != hintCores:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--hint %s: slots are hardware threads with %s, and cores with %s", strconv.Quote(o.hint), hintThreads, hintCores))
 	case o.port < 0 || o.port > 65535:

@@ -12,7 +12,7 @@ type Node struct {
 	Dir        Dir           `json:"dir"`
 	UUID       string        `json:"uuid"`               // of the instance
 	Members    int32         `json:"members"`            // planned nodes; fewer than 3 promise nothing about node death
-	Slots      int32         `json:"slots"`              // 0: one per processor
+	Slots      int32         `json:"slots"`              // 0: one per processor, or none if SlotsGiven
 	SlotsGiven bool          `json:"slotsGiven"`         // by --slots, which goes before the environment and files
 	DrainBad   *int32        `json:"drainBad,omitempty"` // by --drain-bad
 	Metrics    string        `json:"metrics,omitempty"`  // by --metrics: IP:PORT

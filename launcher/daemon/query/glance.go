@@ -151,7 +151,7 @@ func (sv glancer) look() (g wire.Glance, err error) {
 }
 
 func nodeGlance(n wire.NodeInfo) wire.NodeGlance {
-	return wire.NodeGlance{Node: n.Node, State: n.State, Silent: n.Silent, Local: n.Local, Slots: n.Slots, Stuck: n.Stuck, Labels: n.Labels, Holders: n.Holders}
+	return wire.NodeGlance{Node: n.Node, State: n.State, Silent: n.Silent, Local: n.Local, Slots: n.Slots, Stuck: n.Stuck, Labels: n.Labels, Holders: n.Holders, Alloc: n.Alloc}
 }
 
 // chooseJobs keeps jobs without an end, the oldest first, and the jobs that ended last; more

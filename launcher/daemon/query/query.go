@@ -142,6 +142,8 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return counters{sv}.metrics(local)
 	case wire.VerbGlance:
 		return glancer{sv}.glance(arg, local)
+	case wire.VerbGrows:
+		return nil, sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Grows(true) })
 	case wire.VerbRoster:
 		return sv.roster(local && arg(0) != wire.OnlyHere)
 	case wire.VerbLookup:
@@ -199,7 +201,7 @@ func (sv *Server) selfInfo(processors bool) (wire.NodeInfo, error) {
 	m, _ := sv.daemon.Nodes.Find(sv.in.Self)
 	info := wire.NodeInfo{
 		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
-		Holders: holders, Processors: lent, FreeSlots: free,
+		Holders: holders, Processors: lent, FreeSlots: free, Alloc: m.Card.Group,
 	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
@@ -248,7 +250,7 @@ func (sv *Server) listNodes(q wire.Query, local, askThem bool) (any, error) {
 
 // memberInfo describes a member as this node knows the member by gossip.
 func memberInfo(m *peers.Member, silent bool) wire.NodeInfo {
-	info := wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: silent, Holders: []launcher.Holder{}}
+	info := wire.NodeInfo{State: m.Standing.String(), Addrs: m.Addrs, Incarnation: m.Incarnation, Build: m.Card.Build, PID: int(m.Card.PID), Silent: silent, Holders: []launcher.Holder{}, Alloc: m.Card.Group}
 	info.Drain = m.Card.Drain
 	info.Node, info.Slots, info.MemBytes, info.Labels, info.Role = m.Name, m.Total.Slots, m.Total.MemBytes, m.Labels, m.Role
 	return info

@@ -20,6 +20,8 @@ type Self struct {
 	DrainOrder *launcher.Drain // nil: the node takes work
 	// The list of members is not whole: see Node.ListPartial.
 	ListPartial bool
+	// The instance has a pool of allocations: see Node.Grows.
+	Grows bool
 	// The others declared this node dead, and Node.Reborn has not come yet.
 	Dead  bool
 	Began time.Duration // when the launcher began, if there was a launcher before

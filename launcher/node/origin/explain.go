@@ -107,6 +107,9 @@ func (e *explainer) missing(j *job) string {
 				}
 				return text
 			}
+			if e.Grows {
+				return err.Text + "; waits for nodes of a pool (filch pool)"
+			}
 			return err.Text + moreNodes
 		}
 		return ""

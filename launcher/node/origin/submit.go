@@ -33,8 +33,8 @@ func (o *Origin) submit(t *local.Turn, client launcher.ClientID, r launcher.Requ
 	need, err := request.NeedOf(r)
 	if err == nil && r.Parent == 0 {
 		request.Even(&r.Shape, &need, func() bool { ranks, _ := need.Ceiling(o.Members); return ranks >= int64(need.Ranks) })
-		if err = o.NeverFits(&need); o.ListPartial && err != nil && err.Kind == filch.NoFit {
-			err = nil // the job waits for the list: see park
+		if err = o.NeverFits(&need); (o.ListPartial || o.Grows) && err != nil && err.Kind == filch.NoFit {
+			err = nil // the job waits for the list, or for nodes: see park
 		}
 	}
 	if err == nil {

@@ -130,7 +130,7 @@ func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s submi
 	t := w.Turn(now, out)
 	never := w.NeverFitsTask(&s.Spec)
 	switch {
-	case never != nil && !w.ListPartial:
+	case never != nil && !w.ListPartial && !w.Grows:
 		w.refuseTasks(t, client, 0, never)
 	case w.records.NoRoom() != nil:
 		w.refuseTasks(t, client, 0, w.records.NoRoom())

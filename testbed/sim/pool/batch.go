@@ -125,7 +125,7 @@ func (w *World) view() *pool.View {
 		if n := j.node; n != nil && j.state != pool.JobOver && w.now >= n.up {
 			busy := n.runs()
 			v.Running += int64(busy)
-			v.Nodes = append(v.Nodes, pool.Node{Group: j.id, Slots: w.Slots, Busy: busy, Draining: n.draining, Left: j.start + w.Wall - w.now})
+			v.Nodes = append(v.Nodes, pool.Node{Group: "slurm-" + j.id, Slots: w.Slots, Busy: busy, Draining: n.draining, Left: j.start + w.Wall - w.now})
 		}
 	}
 	if w.ended > 0 {

@@ -41,3 +41,10 @@ func TestMutants(t *testing.T) {
 		t.Error("no test catches orders of a record that was not stored")
 	}
 }
+
+// broken are the rules that a run breaks.
+func broken(p Plan) []string {
+	w := New(p, 1)
+	w.Run()
+	return w.Broken
+}

@@ -62,7 +62,6 @@ type node struct {
 	up       time.Duration // from then on
 	draining bool
 	busy     []time.Duration // the ends of what runs on its slots
-	held     int32           // slots of a running gang, in busy too
 	worked   time.Duration
 	idle     time.Duration // since when
 }
@@ -96,7 +95,6 @@ type World struct {
 	gangs []gang
 	given int // works that were submitted
 	ended int
-	sum   time.Duration // of the tasks that ended
 
 	submits  map[string]int
 	outage   time.Duration // until then the batch system does not answer

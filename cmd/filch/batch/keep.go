@@ -1,0 +1,292 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/pool"
+)
+
+const (
+	// followEvery is the time between two looks at a pool that another node holds.
+	followEvery = 2 * time.Second
+	// askWait bounds a question to the launcher.
+	askWait = 5 * time.Second
+	// orderWait bounds filch drain and filch invite.
+	orderWait = 20 * time.Second
+	// emptyMost is how long a keep process without pools goes on.
+	emptyMost = time.Minute
+)
+
+// keepCommand is filch pool keep, which the launcher starts.
+func keepCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "keep BASE INSTANCE NODE", Hidden: true, Args: cobra.ExactArgs(3), Short: "hold the pools of an instance",
+		RunE: func(_ *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+			defer stop()
+			dir := place.Dir{Base: args[0], Instance: args[1], Node: args[2]}
+			c, err := client.Await(dir, cli.Build)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			k := &keeper{c: c, dir: dir, self: self, pools: map[string]*held{}}
+			return k.run(ctx)
+		},
+	}
+}
+
+// keeper follows the pools of an instance for one node.
+type keeper struct {
+	c     *client.Client
+	dir   place.Dir
+	self  string // the filch program
+	pools map[string]*held
+}
+
+// held is the node's part in one pool.
+type held struct {
+	m    *pool.Manager
+	next time.Time
+	said string // the last line of the log
+}
+
+func (k *keeper) run(ctx context.Context) error {
+	tick := time.NewTicker(pool.LookEvery / 4)
+	defer tick.Stop()
+	var listed time.Time
+	seen := time.Now()
+	for {
+		if time.Since(listed) >= followEvery {
+			listed = time.Now()
+			all, err := list(k.c)
+			if err != nil && k.c.Lost() {
+				return err // the launcher has ended, and its next one starts another keeper
+			}
+			for _, name := range all {
+				if k.pools[name] == nil && len(k.pools) < pool.MostPools {
+					k.pools[name] = &held{m: pool.NewManager(filch.NodeName(k.dir.Node), k.dir.Instance)}
+				}
+			}
+		}
+		for name, h := range k.pools { // any order: pools are independent
+			if time.Now().Before(h.next) {
+				continue
+			}
+			h.next = time.Now().Add(pool.LookEvery)
+			there, err := k.look(ctx, name, h)
+			if err != nil {
+				if k.c.Lost() {
+					return err
+				}
+				h.log("pool %s: %v", name, err)
+			}
+			if there {
+				seen = time.Now()
+			}
+		}
+		if time.Since(seen) >= emptyMost {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// log writes to the launcher's log; the same line is written once.
+func (h *held) log(form string, args ...any) {
+	if line := fmt.Sprintf(form, args...); line != h.said {
+		h.said = line
+		ui.Say(line)
+	}
+}
+
+// look is one look at a pool; there tells whether the pool exists.
+func (k *keeper) look(ctx context.Context, name string, h *held) (there bool, err error) {
+	p, was, err := read(k.c, name)
+	if err != nil || p == nil {
+		return false, err
+	}
+	if p.Removed && len(p.Allocs) == 0 {
+		return false, nil
+	}
+	sys := systems[p.System](&p.Spec)
+	if none := missing(sys); len(none) > 0 {
+		h.next = time.Now().Add(followEvery)
+		h.log("pool %s: this node does not hold the pool: it has no %s", name, strings.Join(none, ", "))
+		return true, nil
+	}
+	if !h.m.Holds(time.Now(), p) {
+		h.next = time.Now().Add(followEvery)
+		return true, nil
+	}
+	v, err := k.view(p)
+	if err != nil {
+		return true, err
+	}
+	if h.m.AsksBatch(time.Now(), p) {
+		within, cancel := context.WithTimeout(ctx, lookWait)
+		if v.Batch, err = sys.look(within); err != nil {
+			v.Batch = &pool.Batch{Err: err.Error()}
+		}
+		cancel()
+	}
+	orders, save := h.m.Look(time.Now(), p, v)
+	if !save {
+		return true, nil
+	}
+	ok, err := write(k.c, p, was)
+	if err != nil || !ok {
+		return true, err
+	}
+	h.m.Saved()
+	for _, o := range orders {
+		k.carryOut(ctx, p, sys, h, o)
+	}
+	return true, nil
+}
+
+// view asks the launcher what the instance looks like.
+func (k *keeper) view(p *pool.Pool) (*pool.View, error) {
+	var o wire.Overview
+	if err := cli.Ask(k.c, askWait, &o, wire.VerbGlance); err != nil {
+		return nil, err
+	}
+	return viewOf(&o), nil
+}
+
+// viewOf reads the work of an instance from an overview.
+func viewOf(o *wire.Overview) *pool.View {
+	v := &pool.View{}
+	busy, ended := 0.0, int64(0)
+	for i := range o.Nodes {
+		n := &o.Nodes[i]
+		if n.State == "dead" || n.State == "left" || n.State == "gone" {
+			continue
+		}
+		at := pool.Node{Name: string(n.Node), Group: n.Alloc, Slots: n.Slots, Busy: n.Work.Busy, Draining: n.State == "draining"}
+		for _, h := range n.Holders {
+			at.Busy = max(at.Busy, h.Slots, 1)
+		}
+		v.Nodes = append(v.Nodes, at)
+		busy, ended = busy+n.Work.BusySecs, ended+n.Work.Ended
+	}
+	if ended > 0 {
+		v.Length = busy / float64(ended)
+	}
+	for i := range o.Jobs {
+		j := &o.Jobs[i]
+		switch {
+		case j.Code != nil || j.Held != "" || j.Dep != "" || j.Begin > time.Now().UnixNano():
+		case cli.IsTasks(&j.JobInfo):
+			gangs := min(j.Gathers, int64(j.Tasks.Ready))
+			v.Ready += int64(j.Tasks.Ready) - gangs
+			v.Running += int64(j.Tasks.Running)
+			for range gangs {
+				v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks})
+			}
+		case j.State == filch.Waiting.String():
+			v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks})
+		}
+	}
+	return v
+}
+
+// carryOut does what the pool orders.
+func (k *keeper) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held, o pool.Order) {
+	switch o.Kind {
+	case pool.Submit:
+		within, cancel := context.WithTimeout(ctx, pool.SubmitWait)
+		defer cancel()
+		id, err := k.submit(within, p, sys, o.N)
+		told := pool.Told{N: o.N, Job: id}
+		if err != nil {
+			told.Err = err.Error()
+			h.log("pool %s: allocation %d was refused: %v", p.Name, o.N, err)
+		} else {
+			h.log("pool %s: allocation %d is job %s; %s", p.Name, o.N, id, p.Said)
+		}
+		h.m.Told(told)
+	case pool.Cancel:
+		within, cancel := context.WithTimeout(ctx, cancelWait)
+		defer cancel()
+		h.log("pool %s: cancels job %s of allocation %d", p.Name, o.Job, o.N)
+		if err := sys.cancel(within, o.Job); err != nil {
+			h.log("pool %s: cannot cancel job %s: %v", p.Name, o.Job, err)
+		}
+	case pool.Drain:
+		h.log("pool %s: gives allocation %d (job %s) back: it has no work", p.Name, o.N, o.Job)
+		if len(o.Nodes) == 0 {
+			return
+		}
+		if err := k.filch(ctx, append([]string{"drain", "-m", "pool " + p.Name + " gives the node back"}, o.Nodes...)...); err != nil {
+			h.log("pool %s: cannot drain the nodes of allocation %d: %v", p.Name, o.N, err)
+		}
+	}
+}
+
+// filch runs a filch command on this instance.
+func (k *keeper) filch(ctx context.Context, args ...string) error {
+	within, cancel := context.WithTimeout(ctx, orderWait)
+	defer cancel()
+	p := exec.CommandContext(within, k.self, append([]string{"--instance", k.dir.Instance}, args...)...)
+	said := &limited{most: 4096}
+	p.Stderr = said
+	if err := p.Run(); err != nil {
+		return fmt.Errorf("filch %s: %s (%w)", args[0], strings.Join(strings.Fields(said.String()), " "), err)
+	}
+	return nil
+}
+
+// submit submits the batch script of an allocation. The script reads an invitation from the
+// home of the instance, which all nodes of the batch system see; the invitation is written
+// anew for each, since nodes come and go.
+func (k *keeper) submit(ctx context.Context, p *pool.Pool, sys system, n int64) (string, error) {
+	home, err := place.HomeOf(k.dir.Instance)
+	if err == nil {
+		err = home.Make()
+	}
+	if err != nil {
+		return "", err
+	}
+	invitation := filepath.Join(string(home), "pool-"+p.Name+".invitation")
+	if err := k.filch(ctx, "invite", "-o", invitation); err != nil {
+		return "", err
+	}
+	args := p.Args
+	if p.System == "slurm" {
+		args = append([]string{"--output=" + filepath.Join(string(home), "pool-"+p.Name+"-%j.log")}, args...)
+	}
+	return sys.submit(ctx, pool.JobName(k.dir.Instance, p.Name, n), script(p.Program, invitation, p, n), args)
+}
+
+// script is the batch script of an allocation.
+func script(self, invitation string, p *pool.Pool, n int64) string {
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	return "#!/bin/sh\n# An allocation of the pool " + p.Name + " of filch, submitted by the instance itself.\n" +
+		"exec " + quote(self) + " up --join " + quote(invitation) + " -- " + quote(self) + " pool stay " + quote(p.Name) + " " + strconv.FormatInt(n, 10) + "\n"
+}

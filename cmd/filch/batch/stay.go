@@ -1,0 +1,128 @@
+package batch
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/pool"
+)
+
+const (
+	// stayEvery is the time between two looks of an allocation at the record.
+	stayEvery = time.Second
+	// stayLost bounds how long an allocation goes on whose launcher does not answer, or
+	// that the record does not name.
+	stayLost = 30 * time.Second
+)
+
+// stayCommand is filch pool stay, the command of an allocation's batch script.
+func stayCommand(g *cli.Global) *cobra.Command {
+	return &cobra.Command{
+		Use: "stay POOL N", Hidden: true, Args: cobra.ExactArgs(2), Short: "keep an allocation of a pool until the pool gives it back",
+		RunE: func(_ *cobra.Command, args []string) error {
+			n, err := strconv.ParseInt(args[1], 10, 64)
+			if err != nil {
+				return ui.Misused(filch.Errorf(filch.Invalid, "%.40q is not the number of an allocation", args[1]))
+			}
+			return stay(g, args[0], n)
+		},
+	}
+}
+
+func stay(g *cli.Global, name string, n int64) error {
+	c, err := g.Dial()
+	if err != nil {
+		return err
+	}
+	defer func() { c.Close() }()
+	group := ""
+	good := time.Now()
+	for ; ; time.Sleep(stayEvery) {
+		why, err := "", error(nil)
+		if group == "" {
+			group, err = announce(c, name, n)
+		}
+		if err == nil {
+			why, err = over(c, name, n, group)
+		}
+		switch {
+		case err == nil && why != "":
+			ui.Say(fmt.Sprintf("allocation %d of the pool %s ends: %s", n, name, why))
+			return nil
+		case err == nil:
+			good = time.Now()
+		case time.Since(good) >= stayLost:
+			return err
+		case c.Lost():
+			if again, e := g.Dial(); e == nil {
+				c.Close()
+				c = again
+			}
+		}
+	}
+}
+
+// announce writes into the record how the nodes of the allocation are called.
+func announce(c *client.Client, name string, n int64) (group string, err error) {
+	var o wire.Overview
+	if err := cli.Ask(c, askWait, &o, wire.VerbGlance); err != nil {
+		return "", err
+	}
+	for i := range o.Nodes {
+		if o.Nodes[i].Local {
+			group = o.Nodes[i].Alloc
+		}
+	}
+	if group == "" {
+		return "", filch.Errorf(filch.Unavailable, "the local launcher does not say of which allocation it is")
+	}
+	_, err = change(c, name, func(p *pool.Pool) error {
+		a := p.Alloc(n)
+		if a == nil {
+			return filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
+		}
+		if a.Group == "" { // else another batch job has the number
+			a.Group = group
+		}
+		return nil
+	})
+	return group, err
+}
+
+// over returns why the allocation is to end; "" while it goes on.
+func over(c *client.Client, name string, n int64, group string) (why string, err error) {
+	p, _, err := read(c, name)
+	if err != nil {
+		return "", err
+	}
+	var a *pool.Alloc
+	if p != nil {
+		a = p.Alloc(n)
+	}
+	switch {
+	case a == nil:
+		return "", filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
+	case a.Group != group:
+		return "job " + a.Job + " is that allocation", nil
+	case a.State != pool.Ending:
+		return "", nil
+	}
+	var o wire.Overview
+	if err := cli.Ask(c, askWait, &o, wire.VerbGlance); err != nil {
+		return "", err
+	}
+	for _, node := range viewOf(&o).Nodes {
+		if node.Group == group && (node.Busy > 0 || !node.Draining) {
+			return "", nil
+		}
+	}
+	return a.Said, nil
+}

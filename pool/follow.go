@@ -1,0 +1,133 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// batch follows the batch jobs.
+func (t *turn) batch() {
+	b := t.v.Batch
+	if b.Err != "" {
+		t.p.Trouble = "the batch system does not answer: " + clip(b.Err)
+		return
+	}
+	for i := range t.p.Allocs {
+		a := &t.p.Allocs[i]
+		if a.State == Planned {
+			t.find(a)
+			continue
+		}
+		j, known := b.Jobs[a.Job]
+		if known {
+			a.Missing = 0
+		}
+		switch {
+		case a.State == Ended:
+		case !known:
+			t.missing(a)
+		case j.State == JobOver:
+			t.over(a, j)
+		case j.State == JobRunning:
+			if a.Began == 0 {
+				a.Began = t.now.UnixNano()
+			}
+			if a.State == Queued {
+				a.State, a.Said = Started, ""
+			}
+		case a.State == Ending && mutantCancelOnce:
+		case a.State == Ending:
+			t.order(Cancel, a) // the order before was lost, or the batch system is slow
+		default:
+			a.Said = clip(j.Said)
+			if j.State == JobHeld {
+				a.Said = "held: " + a.Said
+			}
+		}
+	}
+}
+
+// find looks for the batch job of a submission whose answer did not come: the holder died
+// or lost the pool before it wrote the answer.
+func (t *turn) find(a *Alloc) {
+	if id := t.v.Batch.Name[JobName(t.m.instance, t.p.Name, a.N)]; id != "" && !mutantBlindHeir {
+		a.State, a.Job = Queued, id
+		return
+	}
+	if mutantHasty || t.now.Sub(time.Unix(0, a.Planned)) >= settle {
+		t.end(a, "was never submitted")
+	}
+}
+
+// missing handles a batch job that the batch system does not know: it ended, and the batch
+// system has forgotten it; or the job is lost.
+func (t *turn) missing(a *Alloc) {
+	if mutantForgets {
+		return
+	}
+	if a.Missing == 0 {
+		a.Missing = t.now.UnixNano()
+	}
+	if here, _ := t.here(a); here == 0 && t.now.Sub(time.Unix(0, a.Missing)) >= lostAfter {
+		t.over(a, Job{Said: "is not known to the batch system any more"})
+	}
+}
+
+// over handles the end of a batch job.
+func (t *turn) over(a *Alloc, j Job) {
+	how := clip(j.Said)
+	lived := time.Duration(0)
+	if a.Began != 0 {
+		lived = t.now.Sub(time.Unix(0, a.Began))
+	}
+	switch {
+	case a.State == Ending:
+		t.end(a, cmp.Or(a.Said, "was given back"))
+	case a.Worked > 0 || lived >= diedWithin:
+		t.p.Bad = 0
+		t.end(a, "ended: "+how)
+	case j.Cancelled:
+		// A person did this, for a reason that the pool does not know. The work may still
+		// need nodes, but not at once.
+		t.p.After = t.now.Add(backOff[len(backOff)-2]).UnixNano()
+		t.end(a, "was cancelled: "+how)
+	case a.Began == 0:
+		t.failed(a, "ended before its start: "+how)
+	default:
+		t.failed(a, fmt.Sprintf("ended after %s without work: %s", filch.ShortTime(lived.Round(time.Second)), how))
+	}
+}
+
+// nodes follows the nodes of the allocations.
+func (t *turn) nodes() {
+	for i := range t.p.Allocs {
+		a := &t.p.Allocs[i]
+		here, slots := 0, int32(0)
+		for j := range t.v.Nodes {
+			if n := &t.v.Nodes[j]; t.p.has(a, n) {
+				here, slots = here+1, slots+n.Slots
+			}
+		}
+		switch {
+		case here > 0 && (a.State == Queued || a.State == Started):
+			a.State, a.Joined, a.Said = Joined, t.now.UnixNano(), ""
+			if a.Began == 0 {
+				a.Began = a.Joined
+			}
+			t.p.Delay = t.now.Sub(time.Unix(0, a.Planned))
+		case a.State == Started && t.now.Sub(time.Unix(0, a.Began)) >= comeWithin:
+			t.blame(a, fmt.Sprintf("started, and no node joined within %s", filch.ShortTime(comeWithin)))
+			t.giveBack(a, "no node joined")
+		}
+		if here > 0 && a.State == Joined {
+			a.Nodes, a.Slots = max(a.Nodes, here), max(a.Slots, slots)
+			t.p.Each = a.Slots
+		}
+		if a.State == Joined && a.Worked > 0 {
+			t.p.Bad = 0
+		}
+	}
+}
