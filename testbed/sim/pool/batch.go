@@ -11,6 +11,9 @@ import (
 // stayEvery is the time between two looks of an allocation at the record.
 const stayEvery = time.Second
 
+// perilsEnd is when batch jobs stop to end by themselves: later a job that nobody cancels stays.
+const perilsEnd = 8 * time.Minute
+
 // submit is what sbatch does.
 func (w *World) submit(name string) (id, err string) {
 	if w.Refuses || w.Perils && w.rnd.IntN(8) == 0 {
@@ -23,7 +26,7 @@ func (w *World) submit(name string) (id, err string) {
 		j.start += time.Duration(w.rnd.Int64N(int64(w.Jitter)))
 	}
 	if w.Perils && w.rnd.IntN(10) == 0 {
-		j.start += w.Most // never starts
+		j.start += time.Hour // long after the others
 	}
 	w.jobs = append(w.jobs, j)
 	live := 0
@@ -61,7 +64,7 @@ func (w *World) batch() {
 		case j.state == pool.JobRunning && w.now >= j.node.up && (w.now-j.node.up)%stayEvery == 0 && w.released(j):
 			w.finish(j, "COMPLETED")
 		}
-		if w.Perils && j.id != "" && j.state != pool.JobOver {
+		if w.Perils && w.now < perilsEnd && j.id != "" && j.state != pool.JobOver {
 			switch r := w.rnd.IntN(8000); {
 			case r == 0:
 				w.finish(j, "NODE_FAIL")
@@ -70,6 +73,22 @@ func (w *World) batch() {
 			case r == 2:
 				j.cancelled = true
 				w.finish(j, "CANCELLED by 0")
+			}
+		}
+	}
+}
+
+// cancelled checks that a batch job which the pool does not want is not in the queue for long.
+func (w *World) cancelled() {
+	if w.now%time.Minute != 0 || w.Rule != nil || w.Fixed > 0 {
+		return
+	}
+	p := w.read()
+	for i := range p.Allocs {
+		a := &p.Allocs[i]
+		for _, j := range w.jobs {
+			if a.State == pool.Ending && j.id == a.Job && j.state == pool.JobQueued && w.epoch.Add(w.now).Sub(time.Unix(0, a.Ending)) > 3*time.Minute {
+				w.breaks("job %s waits in the queue, and was cancelled three minutes ago", j.id)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func refused() *pool.Pool {
 // ends and cancels by others, every task ends, no submission is made twice, and the batch
 // system has no job of the pool at the end.
 func TestSeeds(t *testing.T) {
-	seeds := 200
+	seeds := 40
 	if s := os.Getenv("FILCH_SEEDS"); s != "" {
 		seeds, _ = strconv.Atoi(s)
 	}

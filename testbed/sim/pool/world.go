@@ -156,6 +156,7 @@ func (w *World) Run() *Result {
 		w.submitWork()
 		w.batch()
 		w.work()
+		w.cancelled()
 		switch {
 		case w.Fixed > 0:
 		case w.Rule != nil:
