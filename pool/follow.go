@@ -92,7 +92,7 @@ func (t *turn) over(a *Alloc, j Job) {
 	case j.Cancelled:
 		// A person did this, for a reason that the pool does not know. The work may still
 		// need nodes, but not at once.
-		t.p.After = t.now.Add(backOff[len(backOff)-2]).UnixNano()
+		t.p.After = t.now.Add(afterCancel).UnixNano()
 		t.end(a, "was cancelled: "+how)
 	case a.Began == 0:
 		t.failed(a, "ended before its start: "+how)

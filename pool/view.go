@@ -112,5 +112,8 @@ const badMost = 5
 // backOff is the pause after so many failures in a row.
 var backOff = [...]time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
+// afterCancel is the pause after a person has cancelled an allocation.
+const afterCancel = 15 * time.Second
+
 // guess is the length of a task about which nothing is known, in seconds.
 const guess = 60

@@ -61,8 +61,9 @@ type poolState struct {
 		State string
 		Job   string
 	}
-	Paused string
-	Totals struct {
+	Paused  string
+	Trouble string
+	Totals  struct {
 		Submitted, Failed     int64
 		Granted, Worked, Idle float64
 	}
@@ -107,30 +108,15 @@ func TestPoolFollowsBursts(t *testing.T) {
 	}
 	const tasks = 96
 	for burst := range 2 {
-		marks := filepath.Join(r.dir, fmt.Sprintf("burst%d", burst))
-		if err := os.Mkdir(marks, 0o755); err != nil {
-			t.Fatal(err)
-		}
 		start := time.Now()
-		out, code := r.filch("submit", "--array", fmt.Sprintf("1-%d", tasks), "--", "sh", "-c", "echo x >>"+marks+"/{}; sleep 1")
-		if code != 0 {
-			t.Fatalf("submit: %d", code)
-		}
+		marks := r.burst(tasks)
 		r.poll("a submission", func() bool { return len(r.queue()) > 0 })
 		t.Logf("figure: burst %d: the first allocation was asked for after %s", burst, time.Since(start).Round(100*time.Millisecond))
-		if out, code := r.filch("wait", strings.TrimSpace(out)); code != 0 {
-			t.Fatalf("wait: %d\n%s", code, out)
-		}
+		r.ranOnce(marks, tasks)
 		ended := time.Now()
 		t.Logf("figure: burst %d: %d tasks of 1 s ended after %s", burst, tasks, ended.Sub(start).Round(100*time.Millisecond))
 		r.poll("an empty queue", func() bool { return len(r.queue()) == 0 })
 		t.Logf("figure: burst %d: the allocations were gone %s after the last task", burst, time.Since(ended).Round(100*time.Millisecond))
-		for i := 1; i <= tasks; i++ {
-			b, err := os.ReadFile(filepath.Join(marks, fmt.Sprint(i)))
-			if err != nil || string(b) != "x\n" {
-				t.Errorf("task %d of burst %d: %q, %v", i, burst, b, err)
-			}
-		}
 	}
 	r.poll("a pool without allocations", func() bool { return len(r.pools()[0].Allocs) == 0 })
 	p := r.pools()[0]
@@ -144,11 +130,16 @@ func TestPoolFollowsBursts(t *testing.T) {
 	t.Logf("figure: %d allocations, %.1f node-seconds granted, %.1f idle, %.1f of these are a tenth and one --idle for each allocation", p.Totals.Submitted, p.Totals.Granted, p.Totals.Idle, p.Totals.Granted/10+5*float64(p.Totals.Submitted))
 }
 
-// TestPoolBringsAGang: a run of three nodes starts from an empty pool.
+// TestPoolBringsAGang: a run of three nodes starts from an empty pool over two partitions, of
+// which one is closed.
 func TestPoolBringsAGang(t *testing.T) {
 	r := newRig(t)
 	r.login("gang")
-	r.filch("pool", "add", "slurm", "--max", "4", "--idle", "5s", "--", "-N1", "-n4", "-t", "10")
+	if out, code := r.run("scontrol", "create", "PartitionName=closed", "Nodes=n1", "State=DOWN"); code != 0 {
+		t.Fatalf("scontrol: %s", out)
+	}
+	defer r.run("scontrol", "delete", "PartitionName=closed")
+	r.filch("pool", "add", "slurm", "--max", "4", "--idle", "5s", "--", "-N1", "-n4", "-t", "10", "-p", "closed,main")
 	r.poll("a pool that is held", func() bool { p := r.pools(); return len(p) == 1 && p[0].Holder != "" })
 	out, code := r.filch("run", "-N", "3", "-n", "6", "-l", "hostname")
 	if code != 0 || strings.Count(out, "\n") != 6 {
@@ -163,14 +154,7 @@ func TestPoolGoesOnWithoutItsHolder(t *testing.T) {
 	r := newRig(t)
 	r.login("heirs")
 	r.filch("pool", "add", "slurm", "--max", "3", "--idle", "5s", "--", "-N1", "-n4", "-t", "10")
-	marks := filepath.Join(r.dir, "marks")
-	if err := os.Mkdir(marks, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, code := r.filch("submit", "--array", "1-120", "--", "sh", "-c", "echo x >>"+marks+"/{}; sleep 1")
-	if code != 0 {
-		t.Fatalf("submit: %d", code)
-	}
+	marks := r.burst(120)
 	for kill := range 3 {
 		var pids []int
 		r.poll("a process that holds the pool", func() bool { pids = r.keepers(r.pools()); return len(pids) > 0 })
@@ -181,9 +165,7 @@ func TestPoolGoesOnWithoutItsHolder(t *testing.T) {
 		beat := r.pools()[0].Beat
 		r.poll("the next look of a holder", func() bool { return r.pools()[0].Beat > beat })
 	}
-	if _, code := r.filch("wait", strings.TrimSpace(out)); code != 0 {
-		t.Errorf("wait: %d", code)
-	}
+	r.ranOnce(marks, 120)
 	names := map[string]int{}
 	r.poll("an empty queue", func() bool { return len(r.queue()) == 0 })
 	text, err := r.c.Text("squeue", "--noheader", "--states=all", "--format=%j")
@@ -195,10 +177,87 @@ func TestPoolGoesOnWithoutItsHolder(t *testing.T) {
 			t.Errorf("%s was submitted %d times", name, names[name])
 		}
 	}
-	for i := 1; i <= 120; i++ {
+}
+
+// TestPoolOutlivesASilentController: slurmctld does not answer for 30 s while tasks run. The
+// pool says so, and goes on; every task runs once.
+func TestPoolOutlivesASilentController(t *testing.T) {
+	r := newRig(t)
+	r.login("silent")
+	text, err := os.ReadFile(filepath.Join(r.c.Dir, "slurmctld.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctld, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.filch("pool", "add", "slurm", "--max", "2", "--idle", "5s", "--", "-N1", "-n4", "-t", "10", "-p", "main")
+	marks := r.burst(160)
+	r.poll("two allocations with nodes", func() bool {
+		p := r.pools()[0]
+		return len(p.Allocs) == 2 && p.Allocs[0].State == "joined" && p.Allocs[1].State == "joined"
+	})
+	if err := syscall.Kill(ctld, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	silent := time.Now()
+	defer func() { _ = syscall.Kill(ctld, syscall.SIGCONT) }()
+	r.poll("a word on the silence", func() bool { return strings.Contains(r.pools()[0].Trouble, "does not answer") })
+	r.poll("30 s", func() bool { return time.Since(silent) > 30*time.Second })
+	if err := syscall.Kill(ctld, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.ranOnce(marks, 160)
+	r.poll("an empty queue", func() bool { return len(r.queue()) == 0 })
+	r.poll("a pool without allocations", func() bool { return len(r.pools()[0].Allocs) == 0 })
+	if p := r.pools()[0]; p.Totals.Submitted != 2 || p.Totals.Failed != 0 {
+		t.Errorf("%d allocations were asked for, %d failed; 2 were enough", p.Totals.Submitted, p.Totals.Failed)
+	}
+}
+
+// TestPoolGoesOnAfterCancels: a person cancels all allocations. Their tasks run again, and
+// the pool asks for others.
+func TestPoolGoesOnAfterCancels(t *testing.T) {
+	r := newRig(t)
+	r.login("cancels")
+	r.filch("pool", "add", "slurm", "--max", "2", "--idle", "5s", "--", "-N1", "-n4", "-t", "10")
+	out, _ := r.filch("submit", "--array", "1-60", "--", "sleep", "2")
+	r.poll("running tasks", func() bool { p := r.pools()[0]; return len(p.Allocs) == 2 && p.Allocs[1].State == "joined" })
+	for _, j := range r.queue() {
+		r.run("scancel", strings.Fields(j)[0])
+	}
+	r.poll("other allocations", func() bool { return r.pools()[0].Totals.Submitted > 2 })
+	r.poll("the end of the job", func() bool { _, code := r.filch("wait", strings.TrimSpace(out)); return code == 0 })
+	r.poll("an empty queue", func() bool { return len(r.queue()) == 0 })
+	if p := r.pools()[0]; p.Paused != "" {
+		t.Errorf("paused: %s", p.Paused)
+	}
+}
+
+// burst submits tasks of a second that leave marks, and returns the folder of the marks.
+func (r *rig) burst(tasks int) string {
+	r.t.Helper()
+	marks, err := os.MkdirTemp(r.dir, "marks")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, code := r.filch("submit", "--array", fmt.Sprintf("1-%d", tasks), "--", "sh", "-c", "echo x >>"+marks+"/{}; sleep 1"); code != 0 {
+		r.t.Fatalf("submit: %d", code)
+	}
+	return marks
+}
+
+// ranOnce waits for the end of the last job, and checks that every task ran once.
+func (r *rig) ranOnce(marks string, tasks int) {
+	r.t.Helper()
+	if out, code := r.filch("wait", "last"); code != 0 {
+		r.t.Fatalf("wait: %d\n%s", code, out)
+	}
+	for i := 1; i <= tasks; i++ {
 		b, err := os.ReadFile(filepath.Join(marks, fmt.Sprint(i)))
 		if err != nil || string(b) != "x\n" {
-			t.Errorf("task %d: %q, %v", i, b, err)
+			r.t.Errorf("task %d: %q, %v", i, b, err)
 		}
 	}
 }

@@ -51,14 +51,14 @@ func keepCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k := &keeper{c: c, dir: dir, self: self, pools: map[string]*held{}}
+			k := &holder{c: c, dir: dir, self: self, pools: map[string]*held{}}
 			return k.run(ctx)
 		},
 	}
 }
 
-// keeper follows the pools of an instance for one node.
-type keeper struct {
+// holder follows the pools of an instance for one node.
+type holder struct {
 	c     *client.Client
 	dir   place.Dir
 	self  string // the filch program
@@ -72,7 +72,7 @@ type held struct {
 	said string // the last line of the log
 }
 
-func (k *keeper) run(ctx context.Context) error {
+func (k *holder) run(ctx context.Context) error {
 	tick := time.NewTicker(pool.LookEvery / 4)
 	defer tick.Stop()
 	var listed time.Time
@@ -82,7 +82,7 @@ func (k *keeper) run(ctx context.Context) error {
 			listed = time.Now()
 			all, err := list(k.c)
 			if err != nil && k.c.Lost() {
-				return err // the launcher has ended, and its next one starts another keeper
+				return err // the launcher has ended, and its next one starts another process
 			}
 			for _, name := range all {
 				if k.pools[name] == nil && len(k.pools) < pool.MostPools {
@@ -126,7 +126,7 @@ func (h *held) log(form string, args ...any) {
 }
 
 // look is one look at a pool; there tells whether the pool exists.
-func (k *keeper) look(ctx context.Context, name string, h *held) (there bool, err error) {
+func (k *holder) look(ctx context.Context, name string, h *held) (there bool, err error) {
 	p, was, err := read(k.c, name)
 	if err != nil || p == nil {
 		return false, err
@@ -171,7 +171,7 @@ func (k *keeper) look(ctx context.Context, name string, h *held) (there bool, er
 }
 
 // view asks the launcher what the instance looks like.
-func (k *keeper) view(p *pool.Pool) (*pool.View, error) {
+func (k *holder) view(p *pool.Pool) (*pool.View, error) {
 	var o wire.Overview
 	if err := cli.Ask(k.c, askWait, &o, wire.VerbGlance); err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func viewOf(o *wire.Overview) *pool.View {
 }
 
 // carryOut does what the pool orders.
-func (k *keeper) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held, o pool.Order) {
+func (k *holder) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held, o pool.Order) {
 	switch o.Kind {
 	case pool.Submit:
 		within, cancel := context.WithTimeout(ctx, pool.SubmitWait)
@@ -250,7 +250,7 @@ func (k *keeper) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held
 }
 
 // filch runs a filch command on this instance.
-func (k *keeper) filch(ctx context.Context, args ...string) error {
+func (k *holder) filch(ctx context.Context, args ...string) error {
 	within, cancel := context.WithTimeout(ctx, orderWait)
 	defer cancel()
 	p := exec.CommandContext(within, k.self, append([]string{"--instance", k.dir.Instance}, args...)...)
@@ -265,7 +265,7 @@ func (k *keeper) filch(ctx context.Context, args ...string) error {
 // submit submits the batch script of an allocation. The script reads an invitation from the
 // home of the instance, which all nodes of the batch system see; the invitation is written
 // anew for each, since nodes come and go.
-func (k *keeper) submit(ctx context.Context, p *pool.Pool, sys system, n int64) (string, error) {
+func (k *holder) submit(ctx context.Context, p *pool.Pool, sys system, n int64) (string, error) {
 	home, err := place.HomeOf(k.dir.Instance)
 	if err == nil {
 		err = home.Make()
