@@ -113,13 +113,13 @@ func (n node) PollMax() time.Duration   { return n.cfg.Bounds.StealWait }
 func (n node) Quiet() time.Duration     { return n.pace.late }
 func (n node) Vain()                    { n.mover.share.Failed() }
 
-func (n node) Leader() filch.NodeName {
+func (n node) Leader() (name filch.NodeName, workflow bool) {
 	for _, j := range n.order {
 		if j.rec != nil {
-			return j.rec.Leader.Node
+			return j.rec.Leader.Node, j.rec.Graph
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {

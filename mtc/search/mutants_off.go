@@ -7,4 +7,5 @@ const (
 	mutantStealStops = false
 	mutantDeaf       = false
 	mutantStorm      = false
+	mutantSpringless = false
 )

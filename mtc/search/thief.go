@@ -4,6 +4,7 @@
 package search
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,8 +27,9 @@ type Node interface {
 	Means() message.Means
 	Victims() policy.Victims
 	Robber() filch.NodeName // the node that last stole here
-	// Leader is the leader of the oldest job with tasks here; "" without one.
-	Leader() filch.NodeName
+	// Leader is the leader of the oldest job with tasks here, and whether the job is a workflow;
+	// "" without one.
+	Leader() (name filch.NodeName, workflow bool)
 	PollMax() time.Duration // bound of the doubling wait
 	Quiet() time.Duration   // until then the node looks for no work
 	Vain()                  // takes in that a try failed
@@ -47,6 +49,7 @@ type Thief struct {
 	stopped bool
 	from    filch.NodeName // the leader of the job of the last news
 	teller  filch.NodeName // the node that sent news since the last try that failed
+	spring  filch.NodeName // the leader of the last job here, if a workflow: ready tasks wait there
 }
 
 type phase uint8
@@ -110,6 +113,7 @@ func (s *Thief) Seek() {
 	}
 	if !s.Node.Hungry() {
 		s.at, s.begun = 0, s.begun || s.Node.Works()
+		s.works()
 		return
 	}
 	n := s.Node.Members().Lenders(s.Node.Self().Node)
@@ -129,6 +133,21 @@ func (s *Thief) Seek() {
 	s.ask(n)
 }
 
+// works takes in that this node has tasks.
+func (s *Thief) works() {
+	name, workflow := s.Node.Leader()
+	switch {
+	case workflow && name != s.Node.Self().Node && !mutantSpringless:
+		s.spring = name
+	case name != "":
+		s.spring = ""
+	}
+}
+
+// first is the node that the thief asks in any case: the last that had tasks, else the leader
+// of the last workflow. Other nodes have the tasks of a workflow only for a short time.
+func (s *Thief) first() filch.NodeName { return cmp.Or(s.teller, s.spring) }
+
 // ask asks some of n other nodes for their loads.
 func (s *Thief) ask(n int) {
 	now, self := s.Node.Now(), s.Node.Self().Node
@@ -137,7 +156,7 @@ func (s *Thief) ask(n int) {
 		victims = policy.Random // the news may come from any node
 	}
 	asked := s.Node.Members().Choose(victims, policy.Search{
-		Self: self, Source: s.Source(), Thief: s.Node.Robber(), Teller: s.teller, Width: s.Poll.Width(n), Failures: s.Poll.Failures(),
+		Self: self, Source: s.Source(), Thief: s.Node.Robber(), Teller: s.first(), Width: s.Poll.Width(n), Failures: s.Poll.Failures(),
 	}, s.Node.Dice())
 	if len(asked) == 0 {
 		s.Failed()
@@ -163,7 +182,7 @@ func (s *Thief) ask(n int) {
 // Source is the node where the work began: the leader of the oldest job here, else of the
 // job of the last news.
 func (s *Thief) Source() filch.NodeName {
-	if name := s.Node.Leader(); name != "" {
+	if name, _ := s.Node.Leader(); name != "" {
 		return name
 	}
 	return s.from
