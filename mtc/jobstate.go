@@ -207,7 +207,7 @@ func (c *Core) ledEnds(j *job, ends []message.ToldEnd) {
 		for _, i := range skipped {
 			c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
 		}
-		for _, i := range ready {
+		for _, i := range l.plan.Urgent(ready) {
 			if j.void == 0 {
 				c.ready(j, i)
 			} else {

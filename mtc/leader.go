@@ -180,8 +180,8 @@ func (c *Core) openJob(j *job) {
 		c.grown(j)
 		return
 	}
-	for i := range int32(j.leader.graph.Len()) {
-		if j.leader.tracker.Ready(i) && !j.queue.Knows(i) {
+	for _, i := range j.leader.plan.Urgent(j.leader.tracker.AllReady()) {
+		if !j.queue.Knows(i) {
 			c.ready(j, i)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/lines"
+	"github.com/filch-hpc/filch/mtc/plan"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -49,7 +50,7 @@ var (
 // Plant switches on the named fault and the others off; "" is none.
 func Plant(name string) bool {
 	known := name == ""
-	for _, plant := range []func(string) bool{before.Plant, record.Plant, policy.Plant, graph.Plant, queue.Plant, search.Plant, replica.Plant, lines.Plant} {
+	for _, plant := range []func(string) bool{before.Plant, record.Plant, policy.Plant, graph.Plant, queue.Plant, search.Plant, replica.Plant, lines.Plant, plan.Plant} {
 		known = plant(name) || known
 	}
 	for n, p := range map[string]*bool{ // any order

@@ -62,6 +62,16 @@ func (t *Tracker) Last(i int32) bool { return t.missing[i] == 1 && !t.Has(i) }
 // Ready reports whether a task waits for no parent and has no end.
 func (t *Tracker) Ready(i int32) bool { return t.missing[i] == 0 && !t.Has(i) }
 
+// AllReady lists the tasks that are [Tracker.Ready].
+func (t *Tracker) AllReady() (list []int32) {
+	for i := range int32(len(t.missing)) {
+		if t.Ready(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // Waits reports whether a task waits for parents.
 func (t *Tracker) Waits(i int32) bool { return t.missing[i] > 0 && !t.Has(i) }
 

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -123,6 +125,15 @@ func (p *Plan) Initial(i int32) int64 { return p.initial[i] }
 // Level is the bottom level of a task, at least 1 ns: the length of the task and of the
 // longest chain behind the task, with the transfers between the tasks of the chain.
 func (p *Plan) Level(i int32) time.Duration { return p.levels[i] }
+
+// Urgent sorts tasks that became ready together, the highest level first: the first tasks get
+// the slots beside their input, and the others the slots that cost a transfer.
+func (p *Plan) Urgent(list []int32) []int32 {
+	if !mutantInOrder {
+		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(p.levels[b], p.levels[a]) })
+	}
+	return list
+}
 
 // Ended takes in the end of a task on a node, how long the task took if it ended well, 0 is
 // not known, and how much the task

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,16 @@ func TestUnknownLengths(t *testing.T) {
 	}
 }
 
+// TestUrgentFirst: of tasks that become ready together, the longest chain is placed first, and
+// equal ones in the order of their numbers.
+func TestUrgentFirst(t *testing.T) {
+	const sec = time.Second
+	p := made(t, []record.GraphNode{{Length: 2 * sec}, {Length: 9 * sec}, {Length: 2 * sec}, {Length: sec}, {Length: 5 * sec, Parents: []int32{3}}})
+	if got, want := p.Urgent([]int32{0, 1, 2, 3}), []int32{1, 3, 0, 2}; !slices.Equal(got, want) {
+		t.Errorf("ready tasks are placed in the order %v, want %v", got, want)
+	}
+}
+
 // TestHostileLengths: sums of stated lengths do not wrap around.
 func TestHostileLengths(t *testing.T) {
 	const long = 1 << 62
@@ -86,7 +97,6 @@ func TestHostileLengths(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan is the cost of the levels of a million tasks.
 // TestChoiceBeforeLengths: with no length known, a task counts as short, so that the data of a
 // workflow count from the start; once enough ends tell that the tasks are long, the data are little.
 func TestChoiceBeforeLengths(t *testing.T) {
@@ -106,6 +116,7 @@ func TestChoiceBeforeLengths(t *testing.T) {
 	}
 }
 
+// BenchmarkPlan is the cost of the levels of a million tasks.
 func BenchmarkPlan(b *testing.B) {
 	const n = 1_000_000
 	nodes := make([]record.GraphNode, n)

@@ -1,0 +1,6 @@
+//go:build !mutants
+
+package plan
+
+// The planted faults, all off; see mutants_on.go.
+const mutantInOrder = false
