@@ -13,8 +13,12 @@ import (
 // TestFreeNodeWithTheDataTakesBoundTasks: tasks that wait on a busy node, bound to the node, go to
 // the node with their data when that node is free; tasks without data there stay.
 func TestFreeNodeWithTheDataTakesBoundTasks(t *testing.T) {
-	for _, data := range []string{"n2", "n3"} {
-		r := newRig(t, 2, 1, policy.Policy{Kind: policy.ADAGE})
+	for _, c := range []struct {
+		kind policy.Kind
+		data string
+	}{{policy.ADAGE, "n2"}, {policy.ADAGE, "n3"}, {policy.Auto, "n2"}} {
+		data := c.data
+		r := newRig(t, 2, 1, policy.Policy{Kind: c.kind})
 		r.length = func(s Start) time.Duration {
 			if s.Job == 1 && r.on == "n1" {
 				return 20 * time.Second
@@ -46,7 +50,7 @@ func TestFreeNodeWithTheDataTakesBoundTasks(t *testing.T) {
 			want = 0
 		}
 		if there != want {
-			t.Errorf("data on %s: n2 ran %d of the %d bound tasks, want %d", data, there, len(bound), want)
+			t.Errorf("%s, data on %s: n2 ran %d of the %d bound tasks, want %d", c.kind, data, there, len(bound), want)
 		}
 		r.run(2, time.Minute)
 	}

@@ -31,11 +31,11 @@ func (m *mover) give() {
 	}
 }
 
-// dedicate keeps a task for this node. With ADAGE, a task that would wait for longer here than
-// its input takes to another node is shared.
+// dedicate keeps a task for this node. Where ADAGE places the task, and the task would wait for
+// longer here than its input takes to another node, the task is shared.
 func (m *mover) dedicate(j *job, it queue.Item) {
 	e := &m.core.pace.estimates
-	if m.Kind.Asks() && len(j.queue.Dedicated) >= policy.Kept(m.core.exec.room.Slots, policy.TransferTime(it.Bytes, e.Bandwidth()), m.length()) {
+	if m.kind(j, &it) == policy.ADAGE && len(j.queue.Dedicated) >= policy.Kept(m.core.exec.room.Slots, policy.TransferTime(it.Bytes, e.Bandwidth()), m.length()) {
 		j.queue.Shared.Push(it)
 		return
 	}

@@ -105,8 +105,12 @@ func (c *Core) replan(j *job) {
 	if j.leader == nil || j.leader.plan == nil {
 		return
 	}
+	chosen := j.leader.plan.Choice.Kind
 	if j.leader.plan.Update(c.now) && !mutantOldLevels {
 		j.queue.Relevel(j.leader.plan.Level)
+		if c.mover.Kind == policy.Auto && j.leader.plan.Choice.Kind != chosen {
+			c.mover.again(j)
+		}
 	}
 	c.waits.at = min(c.waits.at, j.leader.plan.Due())
 }

@@ -45,10 +45,7 @@ func (m *mover) length() time.Duration { return m.ends.Mean(m.Guess) }
 // or into a peer's.
 func (m *mover) place(j *job, it queue.Item) {
 	p := m.Policy
-	if p.Kind == policy.Auto {
-		p.Kind = m.choice(j, &it).Kind
-	}
-	if p.Kind == policy.ADAGE {
+	if p.Kind = m.kind(j, &it); p.Kind == policy.ADAGE {
 		m.soonest(j, it, true)
 		return
 	}
@@ -68,14 +65,17 @@ func (m *mover) place(j *job, it queue.Item) {
 	m.core.active(j)
 }
 
-// choice is the policy that suits a task of a workflow. Away from the leader, the task itself
-// is all that is known.
-func (m *mover) choice(j *job, it *queue.Item) policy.Choice {
-	if j.leader != nil && j.leader.plan != nil {
-		return j.leader.plan.Choice
+// kind is the policy that places a task of a workflow. Away from the leader, [policy.Auto]
+// knows only the task itself.
+func (m *mover) kind(j *job, it *queue.Item) policy.Kind {
+	switch {
+	case m.Kind != policy.Auto:
+		return m.Kind
+	case j.leader != nil && j.leader.plan != nil:
+		return j.leader.plan.Choice.Kind
 	}
 	f := policy.Profile{Tasks: 1, Fewer: float64(it.Bytes), Fan: len(it.Inputs), Work: m.length(), Rate: m.core.pace.estimates.Known()}
-	return f.Choose()
+	return f.Choose().Kind
 }
 
 // SetPolicy changes the policy and places the queued tasks again.
@@ -83,16 +83,20 @@ func (c *Core) SetPolicy(now time.Duration, p policy.Policy, out *Out) {
 	c.enter(now, out)
 	c.mover.set(p)
 	for _, j := range c.sortedJobs() {
-		list := j.queue.Placed()
-		for _, it := range list {
-			if j.spec == nil || !j.Graph() || len(it.Inputs) == 0 && !p.Kind.Asks() { // the spec may be on its way
-				j.queue.Shared.Push(it)
-				continue
-			}
-			c.mover.place(j, it)
-		}
+		c.mover.again(j)
 	}
 	c.settle()
+}
+
+// again places the queued tasks of a job again.
+func (m *mover) again(j *job) {
+	for _, it := range j.queue.Placed() {
+		if j.spec == nil || !j.Graph() || len(it.Inputs) == 0 && !m.Kind.Asks() { // the spec may be on its way
+			j.queue.Shared.Push(it)
+			continue
+		}
+		m.place(j, it)
+	}
 }
 
 // Policy is the present policy, with the adapted tt as LocalTime, and the choice of victims.
@@ -103,15 +107,7 @@ func (c *Core) Policy() policy.Policy {
 }
 
 // victims is the present choice of victims.
-func (m *mover) victims() policy.Victims {
-	switch {
-	case m.Balance == policy.ByGiving:
-		return policy.NoStealing
-	case m.Victims == policy.ByDefault:
-		return m.core.cfg.Victims
-	}
-	return m.Victims
-}
+func (m *mover) victims() policy.Victims { return m.Thieves(m.core.cfg.Victims) }
 
 // said takes in the load of a node.
 func (m *mover) said(from filch.NodeName, w *message.WorkSay) {
@@ -129,7 +125,7 @@ func (m *mover) tick() {
 	}
 	m.at = filch.Never
 	if m.Kind.Asks() {
-		m.again()
+		m.sooner()
 	}
 	n := 0
 	for _, j := range m.core.order {

@@ -209,7 +209,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			f.rest(j, it, from)
 			continue
 		}
-		if j.queue.Hold(&it); f.core.mover.Kind == policy.ADAGE && j.Graph() {
+		if j.queue.Hold(&it); f.core.mover.Kind.Asks() && j.Graph() {
 			f.core.mover.place(j, it)
 			continue
 		}

@@ -136,7 +136,7 @@ func TestTasksAvoidLoadedNodes(t *testing.T) {
 // TestTakeoverChoosesNodes: the tasks of a dead node go on where they end first, at once: the
 // node that takes them over gives tasks to idle nodes.
 func TestTakeoverChoosesNodes(t *testing.T) {
-	for _, kind := range []policy.Kind{policy.MDL, policy.ADAGE} {
+	for _, kind := range []policy.Kind{policy.MDL, policy.ADAGE, policy.Auto} {
 		r := newRig(t, 4, 2, policy.Policy{Kind: kind})
 		r.length = slow(10 * time.Second)
 		// The root, at n4, has all data: its children are n4's.
@@ -169,12 +169,48 @@ func TestTakeoverChoosesNodes(t *testing.T) {
 			r.act(d)
 		}
 		r.idle(10 * time.Millisecond)
-		if want := kind == policy.ADAGE; (gifts > 0) != want {
+		if want := kind.Asks(); (gifts > 0) != want {
 			t.Errorf("%v: the new owner gave %d tasks away at once", kind, gifts)
 		}
 		if j := r.run(1, time.Minute); j.Tally().OK != 7 {
 			t.Errorf("%v: %+v, want 7 ok", kind, j.Tally())
 		}
+	}
+}
+
+// TestChoiceChangesPlaces: with one short task known, auto binds tasks to the node with their
+// large input. When the first ends say that the tasks take long, and the place of the input counts for
+// nothing, the tasks that still wait are free.
+func TestChoiceChangesPlaces(t *testing.T) {
+	const tasks, each = 100, 10 * time.Minute
+	r := newRig(t, 5, 4, policy.Policy{Kind: policy.Auto})
+	r.length = func(s Start) time.Duration {
+		if s.Index == 0 {
+			return each / 10_000
+		}
+		return each
+	}
+	r.result = func(s Start) End {
+		e := End{Run: s.Run, State: filch.OK}
+		if s.Index == 0 {
+			e.Bytes = 16 << 30
+		}
+		return e
+	}
+	nodes := fatTree(tasks)
+	for i := range nodes {
+		nodes[i].Kind = "k"
+	}
+	nodes[0].Output = 16 << 30
+	r.submit(0, submit.Job{Job: 1, Nodes: nodes})
+	r.idle(time.Second)
+	before, _ := r.nodes[0].Look().Choice(1)
+	r.run(1, 24*time.Hour)
+	if before.Kind != policy.ADAGE {
+		t.Errorf("with nothing known auto chose %s, want adage", before)
+	}
+	if most := 8 * each; r.now > most {
+		t.Errorf("%d tasks of %v on 20 slots took %v, want at most %v: tasks on nodes %v", tasks, each, r.now, most, r.byNode)
 	}
 }
 

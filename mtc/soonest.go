@@ -61,8 +61,8 @@ func (m *mover) load() policy.Load {
 	return policy.LoadOf(e.room.Slots, e.used.Slots, q.Shared+q.Dedicated, q.Running, m.length(), m.core.pace.estimates.Measured())
 }
 
-// again places waiting tasks of the workflows that this node leads once more.
-func (m *mover) again() {
+// sooner places waiting tasks of the workflows that this node leads once more.
+func (m *mover) sooner() {
 	for _, j := range slices.Clone(m.core.order) {
 		if j.leader == nil || !j.Graph() || m.Kind == policy.Auto && j.leader.plan.Choice.Kind != policy.ADAGE {
 			continue

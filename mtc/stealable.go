@@ -32,7 +32,7 @@ func (v *victim) spare(j *job, suits queue.Suits, m *message.Means, thief *filch
 
 // bound is how many dedicated tasks of a job would wait here, while a thief has their data.
 func (v *victim) bound(j *job, thief *filch.Member) int64 {
-	if thief == nil || j.spec.Capped() || v.core.mover.Kind != policy.ADAGE {
+	if thief == nil || j.spec.Capped() || !v.core.mover.Kind.Asks() {
 		return 0
 	}
 	return j.queue.BoundFor(thief.Name, v.core.exec.slotsFor(j))

@@ -68,6 +68,17 @@ const (
 // Asks reports whether a leader asks nodes for their load, and places waiting tasks again.
 func (k Kind) Asks() bool { return k == ADAGE || k == Auto }
 
+// Thieves is the thieves' choice of victims, where usual is the choice by default.
+func (p Policy) Thieves(usual Victims) Victims {
+	switch {
+	case p.Balance == ByGiving:
+		return NoStealing
+	case p.Victims == ByDefault:
+		return usual
+	}
+	return p.Victims
+}
+
 // threshold is t.
 func (p Policy) threshold() float64 {
 	switch {
