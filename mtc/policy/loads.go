@@ -205,7 +205,8 @@ func missing(inputs []Input, node filch.NodeName) (bytes int64) {
 const slotCost = 2
 
 // finish is when a task would end on a node, from now: after the wait for a slot, the
-// transfer of the missing input, which takes place in the slot, and the run of the task. This
+// transfer of the missing input, which takes place in the slot, and the run of the task. The
+// loads are up to loadAgain old: a lesser difference of the waits is no reason to move input. This
 // is the meaning of GetBestNode in the code of ADAGE. Listing 3 of the paper, as printed, adds
 // the transfers of the files that the node has, and takes the minimum: the worst node.
 func finish(load *Load, inputs []Input, node filch.NodeName, length time.Duration, usual float64) time.Duration {
@@ -217,7 +218,11 @@ func finish(load *Load, inputs []Input, node filch.NodeName, length time.Duratio
 	if mutantLoadBlind {
 		wait = 0
 	}
-	return wait + slotCost*TransferTime(missing(inputs, node), rate) + length
+	moves := time.Duration(0)
+	if bytes := missing(inputs, node); bytes > 0 {
+		moves = loadAgain + slotCost*TransferTime(bytes, rate)
+	}
+	return wait + moves + length
 }
 
 // Choose names the node among names, or self, that would finish a task of a length first. A
