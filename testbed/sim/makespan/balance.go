@@ -32,7 +32,7 @@ func PrintBalance(out io.Writer, list []Workflow, hosts int) error {
 			if w.Spread, err = policy.ParseSpreading(b.Spread); err != nil {
 				return err
 			}
-			t, err := Run(w, hosts, p, 1)
+			t, err := Run(w, hosts, p, 1, Gigabit)
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func PrintEnds(out io.Writer, list []Workflow, hosts int) error {
 	fmt.Fprintf(out, "Ends of tasks, %d hosts of %d slots, seed 1: operations on records by task, for moves, starts and ends\n\n| workload | operations on records | a response queue adds messages |\n|---|---|---|\n", hosts, slotsEach)
 	for i := range list {
 		w := &list[i]
-		t, err := Run(w, hosts, policy.Policy{}, 1)
+		t, err := Run(w, hosts, policy.Policy{}, 1, Gigabit)
 		if err != nil {
 			return err
 		}

@@ -15,8 +15,8 @@ import (
 // Fixed are the policies that do not choose.
 var Fixed = []string{"mlb", "mdl", "rlds", "flds", "adage", "mlb,victims=dvs"}
 
-// network is the bandwidth of a host: 1 Gb/s (ADAGE, IV).
-const network = 125 * Megabyte
+// Gigabit is the bandwidth of a host in bytes per second (ADAGE, IV).
+const Gigabit = 125 * Megabyte
 
 // Took is the result of a workload with a policy.
 type Took struct {
@@ -27,8 +27,8 @@ type Took struct {
 	Bundles  int     // see [tasks.Stats]
 }
 
-// Run is how long a workload takes on hosts with a policy.
-func Run(w *Workflow, hosts int, p policy.Policy, seed uint64) (t Took, err error) {
+// Run is how long a workload takes on hosts with a policy; network is their bandwidth.
+func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (t Took, err error) {
 	world := tasks.NewWorld(tasks.Options{Seed: seed, Hosts: hosts, Slots: slotsEach, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Policy: p, Victims: policy.Hierarchical, Rate: network})
 	s := submit.Job{Job: 1, Nodes: w.Nodes, Spread: w.Spread}
 	if len(s.Nodes) == 0 {
@@ -80,7 +80,7 @@ func (r *Row) Behind() float64 {
 
 // Compare runs a workload with each policy. A row has the means over some seeds: single runs
 // differ by the draws.
-func Compare(w *Workflow, hosts int, seeds int) (r Row, err error) {
+func Compare(w *Workflow, hosts, seeds int, network int64) (r Row, err error) {
 	r = Row{Workflow: w.Name, Hosts: hosts}
 	for _, name := range append(Fixed[:len(Fixed):len(Fixed)], "auto") {
 		p, err := policy.Read(name)
@@ -89,7 +89,7 @@ func Compare(w *Workflow, hosts int, seeds int) (r Row, err error) {
 		}
 		var mean Took
 		for seed := range seeds {
-			t, err := Run(w, hosts, p, uint64(seed)+1)
+			t, err := Run(w, hosts, p, uint64(seed)+1, network)
 			if err != nil {
 				return r, err
 			}
@@ -106,15 +106,15 @@ func Compare(w *Workflow, hosts int, seeds int) (r Row, err error) {
 
 // PrintPolicies runs workloads on hosts with each policy, prints a row for each, and returns
 // the row in which auto is furthest behind the best.
-func PrintPolicies(out io.Writer, list []Workflow, hosts, seeds int) (worst Row, err error) {
-	fmt.Fprintf(out, "Seconds with each policy, %d hosts of %d slots, 1 Gb/s, mean of seeds 1 to %d; lengths known before in workflow files only\n\n", hosts, slotsEach, seeds)
+func PrintPolicies(out io.Writer, list []Workflow, hosts, seeds int, network int64) (worst Row, err error) {
+	fmt.Fprintf(out, "Seconds with each policy, %d hosts of %d slots, %.3g Gb/s, mean of seeds 1 to %d; lengths known before in workflow files only\n\n", hosts, slotsEach, float64(network)/Gigabit, seeds)
 	fmt.Fprintf(out, "| workload |")
 	for _, name := range Fixed {
 		fmt.Fprintf(out, " %s |", name)
 	}
 	fmt.Fprintf(out, " auto | auto by the best |\n|---|%s---|---|\n", dashes(len(Fixed)))
 	for i := range list {
-		r, err := Compare(&list[i], hosts, seeds)
+		r, err := Compare(&list[i], hosts, seeds, network)
 		if err != nil {
 			return worst, err
 		}

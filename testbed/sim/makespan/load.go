@@ -85,11 +85,14 @@ func (w *Workflow) output(i int32) int64 {
 	return 0
 }
 
-// empty is a copy of the nodes with empty files, and with stated false without lengths.
-func (w *Workflow) empty(stated bool) []record.GraphNode {
+// told is a copy of the nodes with what is known.
+func (w *Workflow) told(k Known) []record.GraphNode {
 	list := slices.Clone(w.Nodes)
 	for i := range list {
-		if list[i].Bytes, list[i].Output = 0, 0; !stated {
+		if k != Sizes {
+			list[i].Bytes, list[i].Output = 0, 0
+		}
+		if k != Lengths {
 			list[i].Length = 0
 		}
 	}

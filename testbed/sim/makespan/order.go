@@ -15,8 +15,8 @@ import (
 // slotsEach is the slots of a host.
 const slotsEach = 4
 
-// Sizes are the numbers of hosts.
-var Sizes = []int{2, 4, 8}
+// HostNumbers are the numbers of hosts.
+var HostNumbers = []int{2, 4, 8}
 
 // Bars of the order, as parts of the best makespan.
 const (
@@ -27,11 +27,23 @@ const (
 	longLeast   = 5 * time.Second
 )
 
+// Known is what the cores know of the tasks of a workflow before the first starts.
+type Known uint8
+
+// What is known.
+const (
+	Lengths Known = iota // how long tasks take; all files are empty
+	Sizes                // how much tasks read and write; transfers take no time
+	Nothing              // all files are empty
+)
+
+func (k Known) String() string { return [...]string{"lengths", "sizes", "nothing"}[k] }
+
 // Loss is what the order of starts of one run loses.
 type Loss struct {
 	Workflow string
 	Hosts    int
-	Stated   bool          // the lengths were known before
+	Known    Known
 	Best     time.Duration // of schedulers that know all
 	By       string        // the best of these
 	Order    time.Duration // the ideal slots in the order of starts of the cores
@@ -51,13 +63,13 @@ func (l *Loss) Blind() float64 { return float64(l.Luck-l.Best) / float64(max(l.B
 func (l *Loss) Slow() float64 { return float64(l.Wall) / float64(max(l.Best, 1)) }
 
 // Order runs a workflow in the shipped cores, and compares the order of starts.
-func Order(w *Workflow, hosts int, stated bool, p policy.Policy) (Loss, error) {
-	order, wall, err := started(w, hosts, stated, p)
+func Order(w *Workflow, hosts int, k Known, p policy.Policy) (Loss, error) {
+	order, wall, err := started(w, hosts, k, p)
 	if err != nil {
 		return Loss{}, err
 	}
 	i, slots := newIdeal(w.Nodes, w.Lengths), hosts*slotsEach
-	l := Loss{Workflow: w.Name, Hosts: hosts, Stated: stated, Wall: wall, Order: i.list(slots, by(order)), Long: w.work() >= longLeast*time.Duration(slots)}
+	l := Loss{Workflow: w.Name, Hosts: hosts, Known: k, Wall: wall, Order: i.list(slots, by(order)), Long: w.work() >= longLeast*time.Duration(slots)}
 	l.Best, l.By = i.best(slots)
 	l.Luck = i.luck(slots)
 	l.Lower = w.work() / time.Duration(slots)
@@ -70,12 +82,15 @@ func Order(w *Workflow, hosts int, stated bool, p policy.Policy) (Loss, error) {
 // runMax bounds the virtual time of a run.
 const runMax = 10000 * time.Hour
 
-// started is the order of starts in the shipped cores, and the wall time. All files are empty:
-// for the yardsticks transfers take no time.
-func started(w *Workflow, hosts int, stated bool, p policy.Policy) (order []int32, wall time.Duration, err error) {
-	world := tasks.NewWorld(tasks.Options{Seed: 1, Hosts: hosts, Slots: slotsEach, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Policy: p, Victims: policy.Hierarchical})
-	world.Submit(0, submit.Job{Job: 1, Nodes: w.empty(stated)}, func(_ *engine.Dice, s mtc.Start) time.Duration { return w.Lengths[s.Index] })
-	world.Writes(1, func(int32) int64 { return 0 })
+// fast is a network on which transfers take no time, as for the yardsticks.
+const fast = 1e13
+
+// started is the order of starts in the shipped cores, and the wall time.
+func started(w *Workflow, hosts int, k Known, p policy.Policy) (order []int32, wall time.Duration, err error) {
+	world := tasks.NewWorld(tasks.Options{Seed: 1, Hosts: hosts, Slots: slotsEach, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Policy: p, Victims: policy.Hierarchical, Rate: fast})
+	nodes := w.told(k)
+	world.Submit(0, submit.Job{Job: 1, Nodes: nodes}, func(_ *engine.Dice, s mtc.Start) time.Duration { return w.Lengths[s.Index] })
+	world.Writes(1, func(i int32) int64 { return nodes[i].Output })
 	world.RunUntil(runMax, world.AllFinished)
 	if broken := world.Verdict(); len(broken) > 0 {
 		return nil, 0, fmt.Errorf("cannot run %s on %d hosts: %v", w.Name, hosts, broken)
@@ -87,13 +102,16 @@ func started(w *Workflow, hosts int, stated bool, p policy.Policy) (order []int3
 type Sum struct {
 	Runs        int
 	Mean        float64
-	Worst, Slow Loss // the greatest loss, and the slowest of the long ones
+	Worst, Slow Loss    // the greatest loss, and the slowest of the long ones
+	Luck, Blind float64 // what random orders lose, in the mean and at worst
 }
 
 // Add takes in a run.
 func (s *Sum) Add(l Loss) {
 	s.Runs++
 	s.Mean += (max(l.Lost(), 0) - s.Mean) / float64(s.Runs)
+	s.Luck += (l.Blind() - s.Luck) / float64(s.Runs)
+	s.Blind = max(s.Blind, l.Blind())
 	if s.Runs == 1 || l.Lost() > s.Worst.Lost() {
 		s.Worst = l
 	}
@@ -103,46 +121,37 @@ func (s *Sum) Add(l Loss) {
 }
 
 // Holds reports whether the bars hold.
-func (s *Sum) Holds(stated bool) bool {
-	if !stated {
+func (s *Sum) Holds(k Known) bool {
+	if k != Lengths {
 		return s.Worst.Lost() <= BlindWorst
 	}
 	return s.Mean <= LostMean && s.Worst.Lost() <= LostWorst && s.Slow.Slow() <= OverheadBar
 }
 
 // PrintOrder runs workflows on [Sizes] hosts, prints a row for each workflow that loses more
-// than least, and the sums. It returns the sums: with stated lengths, and with nothing known
-// before.
-func PrintOrder(out io.Writer, list []Workflow, p policy.Policy, least float64) (stated, blind Sum, err error) {
-	fmt.Fprintf(out, "Order of starts on %v hosts of %d slots, policy %s: lost to the best of critical path, HEFT and min-min\n\n", Sizes, slotsEach, p)
-	fmt.Fprintf(out, "%-34s %5s %6s %12s %-13s %7s %7s %7s %7s\n", "workflow", "hosts", "known", "best", "by", "lost", "random", "wall", "bound")
-	for _, known := range []bool{true, false} {
-		sum := &stated
-		if !known {
-			sum = &blind
-		}
+// than least, and the sums, by what is known before.
+func PrintOrder(out io.Writer, list []Workflow, p policy.Policy, least float64) (sums [Nothing + 1]Sum, err error) {
+	fmt.Fprintf(out, "Order of starts on %v hosts of %d slots, policy %s: lost to the best of critical path, HEFT and min-min\n\n", HostNumbers, slotsEach, p)
+	fmt.Fprintf(out, "%-42s %5s %8s %10s %-13s %7s %7s %7s %7s\n", "workflow", "hosts", "known", "best", "by", "lost", "random", "wall", "bound")
+	for k := range sums {
 		for i := range list {
-			for _, hosts := range Sizes {
-				l, err := Order(&list[i], hosts, known, p)
+			for _, hosts := range HostNumbers {
+				l, err := Order(&list[i], hosts, Known(k), p)
 				if err != nil {
-					return stated, blind, err
+					return sums, err
 				}
-				sum.Add(l)
+				sums[k].Add(l)
 				if l.Lost() > least {
-					fmt.Fprintf(out, "%-34s %5d %6v %11.1fs %-13s %6.2f%% %6.2f%% %7.3f %7.3f\n", l.Workflow, hosts, known, l.Best.Seconds(), l.By, 100*l.Lost(), 100*l.Blind(), l.Slow(), float64(l.Best)/float64(max(l.Lower, 1)))
+					fmt.Fprintf(out, "%-42s %5d %8s %9.1fs %-13s %6.2f%% %6.2f%% %7.3f %7.3f\n", l.Workflow, hosts, l.Known, l.Best.Seconds(), l.By, 100*l.Lost(), 100*l.Blind(), l.Slow(), float64(l.Best)/float64(max(l.Lower, 1)))
 				}
 			}
 		}
 	}
-	for _, known := range []bool{true, false} {
-		sum := stated
-		if !known {
-			sum = blind
-		}
-		fmt.Fprintf(out, "lengths known %-5v: %d runs, lost %.2f%% in the mean, %.2f%% at worst (%s on %d hosts); slowest wall %.3f of the best (%s on %d hosts): %s\n", known, sum.Runs,
-			100*sum.Mean, 100*sum.Worst.Lost(), sum.Worst.Workflow, sum.Worst.Hosts, sum.Slow.Slow(), sum.Slow.Workflow, sum.Slow.Hosts, held(sum.Holds(known)))
+	for k, sum := range sums {
+		fmt.Fprintf(out, "known %s: %d runs, lost %.2f%% in the mean, %.2f%% at worst (%s on %d hosts), random orders %.2f%% in the mean, %.2f%% at worst; slowest wall %.3f of the best (%s on %d hosts): %s\n", Known(k), sum.Runs,
+			100*sum.Mean, 100*sum.Worst.Lost(), sum.Worst.Workflow, sum.Worst.Hosts, 100*sum.Luck, 100*sum.Blind, sum.Slow.Slow(), sum.Slow.Workflow, sum.Slow.Hosts, held(sum.Holds(Known(k))))
 	}
-	return stated, blind, nil
+	return sums, nil
 }
 
 func held(ok bool) string {
