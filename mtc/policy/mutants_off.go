@@ -28,4 +28,6 @@ const (
 	mutantRestless    = false
 	mutantUnfed       = false
 	mutantHomely      = false
+	mutantNarrow      = false
+	mutantEager       = false
 )

@@ -27,6 +27,8 @@ var (
 	mutantGivesAll    bool // work giving: a node that is not the most loaded gives, too
 	mutantKeepsAll    bool // ADAGE keeps tasks that wait longer than their input takes
 	mutantGreedy      bool // a thief takes half of a workflow's ready tasks
+	mutantNarrow      bool // a thief asks as many nodes after failures as before
+	mutantEager       bool // the wait after a failure does not double
 	mutantUnset       bool // the settings of waits and bundles count for nothing
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
@@ -59,6 +61,8 @@ func Plant(name string) bool {
 		"blind-gap":    &mutantBlindGap,
 		"hasty-gap":    &mutantHastyGap,
 		"unset":        &mutantUnset,
+		"narrow":       &mutantNarrow,
+		"eager":        &mutantEager,
 	} {
 		*p = n == name
 		known = known || *p

@@ -33,5 +33,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"greedy", "TestAhead"},
 		{"keeps-all", "TestKept"},
 		{"gives-all", "TestGiver"},
+		{"narrow", "TestThiefWidens"},
+		{"eager", "TestBackOff"},
 	})
 }

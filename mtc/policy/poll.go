@@ -73,7 +73,7 @@ func (p *Poll) Asked(now time.Duration, nodes int) {
 // Width is how many of n other nodes to ask.
 func (p *Poll) Width(n int) int {
 	k := filch.Root(n + 1)
-	if p.vain < p.enough(n) {
+	if p.vain < p.enough(n) && !mutantNarrow {
 		k += 2 * (p.failures / widenAt)
 	}
 	return min(max(k, 1), n, neighborsMax)
@@ -105,5 +105,8 @@ func (p *Poll) Failed(v Victims, n int, most time.Duration) (wait time.Duration,
 }
 
 func (p *Poll) wait(most time.Duration) time.Duration {
+	if mutantEager {
+		return PollMin
+	}
 	return min(PollMin<<min(p.doubled, 20), max(most, PollMin))
 }
