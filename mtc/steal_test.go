@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -102,6 +103,31 @@ func TestNewsWakes(t *testing.T) {
 	r.idle(500 * time.Millisecond)
 	if n := r.runningAll(); n != 4 {
 		t.Errorf("%d of 4 nodes work half a second after there was something to do", n)
+	}
+}
+
+// TestBagSpreadsInLogSteps: a bag on one node reaches all nodes in log2(N) steps (MATRIX v1,
+// 3.1.2): a thief takes half, and its tasks are stolen in turn.
+func TestBagSpreadsInLogSteps(t *testing.T) {
+	for _, nodes := range []int{16, 64, 256} {
+		r := newRig(t, nodes, 1, policy.Policy{})
+		r.length = slow(time.Hour)
+		steps, most := map[filch.NodeName]int{"n1": 0}, 0
+		r.hear = func(from, to filch.NodeName, m message.Message) {
+			if o, ok := m.(*message.Offer); ok && len(o.Ranges) > 0 {
+				if _, has := steps[to]; !has {
+					steps[to] = steps[from] + 1
+					most = max(most, steps[to])
+				}
+			}
+		}
+		r.submit(0, submit.Job{Job: 1, Total: int32(nodes) * 64})
+		r.idle(5 * time.Second)
+		log := bits.Len(uint(nodes)) - 1
+		t.Logf("figure: %d nodes: %d have tasks, the last after %d steps; log2 is %d", nodes, len(steps), most, log)
+		if len(steps) != nodes || most > log {
+			t.Errorf("%d of %d nodes have tasks, the last after %d steps, want at most %d", len(steps), nodes, most, log)
+		}
 	}
 }
 

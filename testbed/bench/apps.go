@@ -32,7 +32,7 @@ const (
 var stackLocalities = []int{1, 3, 10}
 
 // appPolicies let rlds and flds weigh files of these sizes.
-var appPolicies = []string{"mlb", "mdl", "rlds:threshold=1M,guess=100ms", "flds:threshold=1M,guess=100ms,tt=1s", "adage:guess=100ms"}
+var appPolicies = []string{"mlb", "mdl", "rlds:threshold=1M,guess=100ms", "flds:threshold=1M,guess=100ms,tt=1s", "adage:guess=100ms", "auto:guess=100ms"}
 
 // appFigure is how an application did under a policy.
 type appFigure struct {

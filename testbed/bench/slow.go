@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A bag whose tasks burn CPU runs on nodes with a quota of CPU each, together less than this
-// machine has: undisturbed, and with one node at a tenth of the quota. The quota binds the tasks
+// A bag with copies, and a workflow, whose tasks burn CPU run on nodes with a quota of CPU each,
+// together less than this machine has: undisturbed, and with one node at a tenth of the quota. The quota binds the tasks
 // alone, or the launcher, too: a tenth of so small a quota is less than a launcher needs.
 const (
 	slowLaunchers = 8
@@ -22,8 +22,9 @@ const (
 	slowPart      = 10
 )
 
-// slowFigure is how much longer a bag with copies takes beside a slow launcher.
+// slowFigure is how much longer a bag with copies, or a workflow, takes beside a slow launcher.
 type slowFigure struct {
+	Workflow    bool
 	Launchers   bool    // the quota binds the launchers, too
 	Alike, Slow float64 // seconds
 	Ratio       float64
@@ -32,16 +33,15 @@ type slowFigure struct {
 
 // slow prints how long the bag takes without and with a slow node.
 func (b *bench) slow() (all []slowFigure) {
-	fmt.Printf("\n%d tasks that burn CPU, with --replicas 1, over %d nodes with %.1f%% of a CPU each\n\n", slowTasks, slowLaunchers, 100*float64(slowQuota)/slowPeriod)
-	for _, launchers := range []bool{false, true} {
-		f := slowFigure{Launchers: launchers}
-		what := map[bool]string{false: "tasks", true: "tasks and launchers"}[launchers]
+	fmt.Printf("\n%d tasks that burn CPU, of a bag with --replicas 1 and of a workflow, over %d nodes with %.1f%% of a CPU each\n\n", slowTasks, slowLaunchers, 100*float64(slowQuota)/slowPeriod)
+	for _, f := range []slowFigure{{}, {Launchers: true}, {Workflow: true}} {
+		what := map[bool]string{false: "bag", true: "workflow"}[f.Workflow] + ", quota for " + map[bool]string{false: "tasks", true: "tasks and launchers"}[f.Launchers]
 		if err := b.measureSlow(&f); err != nil {
 			f.Error = err.Error()
 			fmt.Printf("%s: not measured: %v\n", what, err)
 		} else {
 			f.Ratio = f.Slow / f.Alike
-			fmt.Printf("quota for %s: all alike %.2f s, one at a tenth %.2f s: %.2f (bar: 1.3)\n", what, f.Alike, f.Slow, f.Ratio)
+			fmt.Printf("%s: all alike %.2f s, one at a tenth %.2f s: %.2f (bar: 1.3)\n", what, f.Alike, f.Slow, f.Ratio)
 		}
 		all = append(all, f)
 	}
@@ -77,23 +77,35 @@ func (b *bench) measureSlow(f *slowFigure) error {
 			}
 		}
 	}
-	bag := func() (float64, error) {
-		cmd := exec.Command(b.filch, "submit", "--wait", "--replicas", "1", "--array", fmt.Sprintf("1-%d", slowTasks), "--",
-			"sh", "-c", fmt.Sprintf("echo $$ >%s/filch-bench-%d-$FILCH_NODE/cgroup.procs; head -c %d /dev/zero | sha256sum >/dev/null", cpuTree, os.Getpid(), slowBytes))
+	burn := fmt.Sprintf("echo $$ >%s/filch-bench-%d-$FILCH_NODE/cgroup.procs; head -c %d /dev/zero | sha256sum >/dev/null", cpuTree, os.Getpid(), slowBytes)
+	argv := []string{"submit", "--wait", "--replicas", "1", "--array", fmt.Sprintf("1-%d", slowTasks), "--", "sh", "-c", burn}
+	if f.Workflow {
+		tasks, last := make([]task, slowTasks), task{Name: "last", Run: "true"}
+		for i := range tasks {
+			tasks[i] = task{Name: fmt.Sprint("burn-", i), Run: burn}
+			last.After = append(last.After, tasks[i].Name)
+		}
+		argv = []string{"workflow", "run", filepath.Join(b.scratch, "slow.json")}
+		if err := writeWorkflow(argv[2], "slow", append(tasks, last)); err != nil {
+			return err
+		}
+	}
+	job := func() (float64, error) {
+		cmd := exec.Command(b.filch, argv...)
 		cmd.Env = env
 		begin := time.Now()
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("filch submit: %w: %s", err, text)
+			return 0, fmt.Errorf("filch %s: %w: %s", argv[0], err, text)
 		}
 		return time.Since(begin).Seconds(), nil
 	}
-	if f.Alike, err = bag(); err != nil {
+	if f.Alike, err = job(); err != nil {
 		return err
 	}
 	if err := groups[len(groups)/2].set(slowQuota / slowPart); err != nil {
 		return err
 	}
-	f.Slow, err = bag()
+	f.Slow, err = job()
 	return err
 }
 
