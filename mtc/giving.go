@@ -35,7 +35,7 @@ func (m *mover) give() {
 // longer here than its input takes to another node, the task is shared.
 func (m *mover) dedicate(j *job, it queue.Item) {
 	e := &m.core.pace.estimates
-	if m.kind(j, &it) == policy.ADAGE && len(j.queue.Dedicated) >= policy.Kept(m.core.exec.room.Slots, policy.TransferTime(it.Bytes, e.Bandwidth()), m.length()) {
+	if m.kind(j) == policy.ADAGE && len(j.queue.Dedicated) >= policy.Kept(m.core.exec.room.Slots, policy.TransferTime(it.Bytes, e.Bandwidth()), m.length()) {
 		j.queue.Shared.Push(it)
 		return
 	}

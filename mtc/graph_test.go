@@ -92,7 +92,7 @@ func TestWorkflowKeepsOrder(t *testing.T) {
 			parents = append(parents, []int32{i / 2})
 		}
 	}
-	for _, kind := range []policy.Kind{policy.MLB, policy.MDL, policy.RLDS, policy.FLDS} {
+	for _, kind := range []policy.Kind{policy.MLB, policy.MDL, policy.RLDS, policy.FLDS, policy.ADAGE, policy.Auto} {
 		t.Run(kind.String(), func(t *testing.T) {
 			r := newRig(t, 5, 3, policy.Policy{Kind: kind, Threshold: 1000})
 			r.length = slow(3 * time.Millisecond)

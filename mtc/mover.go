@@ -45,7 +45,7 @@ func (m *mover) length() time.Duration { return m.ends.Mean(m.Guess) }
 // or into a peer's.
 func (m *mover) place(j *job, it queue.Item) {
 	p := m.Policy
-	if p.Kind = m.kind(j, &it); p.Kind == policy.ADAGE {
+	if p.Kind = m.kind(j); p.Kind == policy.ADAGE {
 		m.soonest(j, it, true)
 		return
 	}
@@ -65,17 +65,16 @@ func (m *mover) place(j *job, it queue.Item) {
 	m.core.active(j)
 }
 
-// kind is the policy that places a task of a workflow. Away from the leader, [policy.Auto]
-// knows only the task itself.
-func (m *mover) kind(j *job, it *queue.Item) policy.Kind {
+// kind is the policy that places the tasks of a workflow. Away from the leader, where
+// [policy.Auto] knows nothing of the workflow, no task is bound for good.
+func (m *mover) kind(j *job) policy.Kind {
 	switch {
 	case m.Kind != policy.Auto:
 		return m.Kind
 	case j.leader != nil && j.leader.plan != nil:
 		return j.leader.plan.Choice.Kind
 	}
-	f := policy.Profile{Tasks: 1, Fewer: float64(it.Bytes), Fan: len(it.Inputs), Work: m.length(), Rate: m.core.pace.estimates.Known()}
-	return f.Choose().Kind
+	return policy.ADAGE
 }
 
 // SetPolicy changes the policy and places the queued tasks again.

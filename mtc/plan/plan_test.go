@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -116,16 +117,49 @@ func TestChoiceBeforeLengths(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan is the cost of the levels of a million tasks.
-func BenchmarkPlan(b *testing.B) {
-	const n = 1_000_000
-	nodes := make([]record.GraphNode, n)
+// million is a workflow of a million tasks with two parents each.
+func million() []record.GraphNode {
+	nodes := make([]record.GraphNode, 1_000_000)
 	for i := range nodes {
 		nodes[i].Length, nodes[i].Kind = time.Duration(i%97)*time.Millisecond, "k"
 		if i > 1 {
 			nodes[i].Parents = []int32{int32(i) - 1 - int32(i)%2, int32(i / 2)}
 		}
 	}
+	return nodes
+}
+
+// TestPlanOfAMillion: the levels of a million tasks take less than two seconds, and 40 bytes a
+// task.
+func TestPlanOfAMillion(t *testing.T) {
+	nodes := million()
+	g, err := graph.New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, begin := heap(), time.Now()
+	p := New(g, func(i int32) *record.GraphNode { return &nodes[i] }, &policy.Estimates{}, 0)
+	took := time.Since(begin)
+	each := (float64(heap()) - float64(before)) / float64(len(nodes))
+	runtime.KeepAlive(nodes)
+	t.Logf("figure: the levels of %d tasks: %v, %.1f bytes a task", len(nodes), took, each)
+	if took > 2*time.Second || each > 40 {
+		t.Errorf("%v and %.1f bytes a task, want at most 2s and 40", took, each)
+	}
+	if p.Level(0) <= p.Level(int32(len(nodes)-1)) {
+		t.Error("the first task has no higher level than the last")
+	}
+}
+
+// BenchmarkPlan is the cost of the levels of a million tasks.
+func BenchmarkPlan(b *testing.B) {
+	nodes := million()
 	b.ReportAllocs()
 	for b.Loop() {
 		made(b, nodes)
