@@ -21,10 +21,11 @@ const Gigabit = 125 * Megabyte
 // Took is the result of a workload with a policy.
 type Took struct {
 	Time     time.Duration
-	Local    float64 // part of the input that was on the host of the task
-	Messages int     // between cores
-	Merges   int     // operations on records
-	Bundles  int     // see [tasks.Stats]
+	Local    float64       // part of the input that was on the host of the task
+	Messages int           // between cores
+	Merges   int           // operations on records
+	Bundles  int           // see [tasks.Stats]
+	Waited   time.Duration // from the submission to the start, the sum of all tasks
 }
 
 // Run is how long a workload takes on hosts with a policy; network is their bandwidth.
@@ -45,6 +46,9 @@ func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (t
 	}
 	t.Merges, t.Bundles = world.Stats.Merges, world.Stats.Bundles
 	t.Time, t.Local = world.Stats.Finished[1], 1
+	for _, at := range world.Began(1) {
+		t.Waited += at
+	}
 	if world.Stats.Input > 0 {
 		t.Local = 1 - float64(world.Stats.Moved)/float64(world.Stats.Input)
 	}

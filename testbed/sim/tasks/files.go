@@ -54,5 +54,8 @@ func (h *host) fetch(j *job, s *mtc.Start) (f fetch) {
 	return f
 }
 
+// Began is when the tasks of a job started last.
+func (w *World) Began(id filch.JobID) []time.Duration { return w.truth.jobs[id].began }
+
 // Order is the tasks of a job in the order of their starts.
 func (w *World) Order(id filch.JobID) []int32 { return w.truth.jobs[id].order }

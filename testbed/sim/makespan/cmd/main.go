@@ -68,7 +68,7 @@ func tables(data, only, named string, hosts, seeds int, network int64, p policy.
 		fmt.Println()
 	}
 	if strings.Contains(only, "ends") {
-		if err := makespan.PrintEnds(os.Stdout, makespan.Workloads(1, 4*hosts)[:4], hosts); err != nil {
+		if err := makespan.PrintEnds(os.Stdout, makespan.Workloads(1, 4*hosts), hosts); err != nil {
 			return missed, err
 		}
 		fmt.Println()
