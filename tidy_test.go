@@ -145,6 +145,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/bcast":     {"ui"},
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/forecast":  {"cli", "taskrecords", "ui"},
 	"cmd/filch/manual":    {"cli", "ui"},
 	"cmd/filch/onend":     {"cli", "ui"},
 	"cmd/filch/halt":      {"cli", "ui"},

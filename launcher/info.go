@@ -41,6 +41,23 @@ type JobInfo struct {
 	Used         // by the ended ranks or tasks
 	// Attempts before this one that lost a node.
 	Lost []LostAttempt `json:"lost_attempts,omitempty"`
+	// Of a bag: tasks without a recorded end that no node has. They end, or move, and count as
+	// ready or running, see node/tasks.Sum.Settle.
+	Ending int32 `json:"ending,omitempty"`
+	// Of a run without an end.
+	Outlook *Outlook `json:"outlook,omitempty"`
+}
+
+// Outlook is what the origin of a run knows about the room and the time that the run takes. Times
+// are in seconds.
+type Outlook struct {
+	Each  int32   `json:"slots"`                // of a rank
+	Limit float64 `json:"time_limit,omitempty"` // 0: none
+	// The last good runs of the same kind and number of ranks: their number, mean time and
+	// standard deviation.
+	Runs      int     `json:"runs,omitempty"`
+	Mean      float64 `json:"mean,omitempty"`
+	Deviation float64 `json:"deviation,omitempty"`
 }
 
 // LostAttempt is an attempt of a detached run that ended because a node was lost, and the node.

@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
+	"github.com/filch-hpc/filch/cmd/filch/forecast"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/report"
@@ -46,6 +47,7 @@ func commands() []command {
 		{name: "hold", build: holdCommand},
 		{name: "release", build: releaseCommand},
 		{name: "explain", build: explainCommand},
+		{name: "forecast", build: forecast.Command},
 		{name: "policy", build: policyCommand},
 		{name: "close", build: tasks.CloseCommand},
 		{name: "history", build: historyCommand},

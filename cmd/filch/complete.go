@@ -68,7 +68,7 @@ func completeNodes(g *cli.Global) cobra.CompletionFunc {
 // options; the commands' own files have no such code.
 func completion(root *cobra.Command, g *cli.Global) {
 	for name, f := range map[string]cobra.CompletionFunc{
-		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
+		"info": completeJobs(g, anyJob), "explain": completeJobs(g, anyJob), "forecast": completeJobs(g, anyJob), "wait": completeJobs(g, anyJob),
 		"cancel": completeJobs(g, liveJob), "attach": completeJobs(g, detachedJob), "logs": completeJobs(g, detachedJob),
 		"hold": completeJobs(g, freeJob), "release": completeJobs(g, heldJob),
 		"close": completeJobs(g, openJob), "tasks": completeJobs(g, bagJob), "retry": completeJobs(g, failedBag), "drain": completeNodes(g), "undrain": completeNodes(g),

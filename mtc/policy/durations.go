@@ -48,6 +48,20 @@ func (t *Durations) Mean() time.Duration {
 	return t.sum / time.Duration(len(t.last))
 }
 
+// Spread is the mean, the standard deviation and the number of the remembered durations.
+func (t *Durations) Spread() (mean, deviation time.Duration, n int) {
+	mean, n = t.Mean(), len(t.last)
+	squares := 0.0
+	for _, d := range t.last {
+		off := (d - mean).Seconds()
+		squares += off * off
+	}
+	if n > 1 {
+		deviation = time.Duration(math.Sqrt(squares/float64(n-1)) * float64(time.Second))
+	}
+	return mean, deviation, n
+}
+
 // Limit is the duration that nine of ten did not exceed, of fewer than ten the longest; 0
 // if none is remembered.
 func (t *Durations) Limit() time.Duration {

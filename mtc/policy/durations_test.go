@@ -91,3 +91,19 @@ func TestWalltimeFits(t *testing.T) {
 		}
 	}
 }
+
+func TestSpread(t *testing.T) {
+	var e Estimates
+	if mean, off, n := e.Spread("a"); mean != 0 || off != 0 || n != 0 {
+		t.Errorf("got %s, %s, %d of an unknown kind", mean, off, n)
+	}
+	e.Add("a", "", 2*time.Second)
+	if mean, off, n := e.Spread("a"); mean != 2*time.Second || off != 0 || n != 1 {
+		t.Errorf("got %s, %s, %d of one end", mean, off, n)
+	}
+	e.Add("a", "", 4*time.Second)
+	e.Add("a", "", 6*time.Second)
+	if mean, off, n := e.Spread("a"); mean != 4*time.Second || off != 2*time.Second || n != 3 {
+		t.Errorf("got %s, %s, %d, want 4s, 2s, 3", mean, off, n)
+	}
+}

@@ -103,6 +103,14 @@ func (e *Estimates) Mean(name string) time.Duration {
 	return 0
 }
 
+// Spread is [Durations.Spread] of a kind.
+func (e *Estimates) Spread(name string) (mean, deviation time.Duration, n int) {
+	if k := e.kinds[name]; k != nil {
+		return k.Durations.Spread()
+	}
+	return 0, 0, 0
+}
+
 // movedLeast is the least transfer that tells about the bandwidth: the latency is most of the
 // time of a shorter transfer.
 const movedLeast = 64 << 10

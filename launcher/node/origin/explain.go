@@ -401,7 +401,7 @@ func (e *explainer) Jobs(now time.Duration) []launcher.JobInfo {
 	out := e.endings.past.Infos()
 	for _, j := range e.sortedJobs() {
 		if j.gang == 0 {
-			out = append(out, e.liveInfo(now, j))
+			out = append(out, e.withOutlook(now, j))
 		}
 	}
 	return out
@@ -420,7 +420,7 @@ func (e *explainer) liveInfo(now time.Duration, j *job) launcher.JobInfo {
 // Job returns a snapshot of a job of this origin.
 func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bool) {
 	if j := e.jobs[id]; j != nil {
-		return e.liveInfo(now, j), true
+		return e.withOutlook(now, j), true
 	}
 	if p := e.endings.past.Find(id); p != nil {
 		return p.Info, true

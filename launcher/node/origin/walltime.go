@@ -59,6 +59,14 @@ func (w *walltime) takes(j *job) time.Duration {
 	return w.runs.Limit(kindOf(&j.req, j.need.Ranks))
 }
 
+// withOutlook returns the info of a live run with its outlook.
+func (e *explainer) withOutlook(now time.Duration, j *job) launcher.JobInfo {
+	i := e.liveInfo(now, j)
+	mean, off, n := e.walltime.runs.Spread(kindOf(&j.req, j.need.Ranks))
+	i.Outlook = &launcher.Outlook{Each: j.need.Each.Slots, Limit: j.req.Policy.TimeLimit.Seconds(), Runs: n, Mean: mean.Seconds(), Deviation: off.Seconds()}
+	return i
+}
+
 // fitWalltime refuses a run too long to finish before the end of the node, judged by
 // other runs of its kind, and bounds how long the run may wait.
 func (w *walltime) fitWalltime(t *local.Turn, r *launcher.Request, d *stealer.Need) *filch.Error {

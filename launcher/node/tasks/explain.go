@@ -91,6 +91,7 @@ func (s *Sum) Settle(i *launcher.JobInfo) {
 	if i.Kind != "bag" || i.Code != nil || waits || strings.Contains(i.Dep, record.WhenEach.String()) {
 		return
 	}
+	i.Ending = c.Waiting
 	to := &c.Ready
 	if c.Ready == 0 && (c.Running > 0 || s.Ending) {
 		to = &c.Running
