@@ -18,6 +18,12 @@ func (b *bar) length() int64 { return b.End - b.Begin }
 // span is a time in which a node takes no work.
 type span struct{ Begin, End int64 }
 
+// gathering is a time in which a gang collects slots, up to a number.
+type gathering struct {
+	Time  span
+	Slots int32
+}
+
 // nodeTime is a node that a job may have used.
 type nodeTime struct {
 	Slots  int32
@@ -29,13 +35,15 @@ type nodeTime struct {
 type cause uint8
 
 // The causes, in the order of the page. At each moment the idle slots of nodes that are
-// lost or drain have that cause. The others have the first cause after these that holds.
+// lost or drain have that cause, and of the others as many as gangs gather have the next. The
+// rest has the first cause after these that holds.
 const (
 	idleLost    cause = iota // the node was lost
 	idleDrain                // the node drained
+	idleGather               // gangs of this job or of others gathered the slots
 	idleBefore               // no task had started yet
 	idleLimit                // as many tasks ran as the job allows
-	idleQueued               // a task was queued: it starts, moves, or gathers slots
+	idleQueued               // a task was queued: it starts, or moves
 	idleWaiting              // tasks wait for the ends of others
 	idleNothing              // all tasks of the job had started
 	numCauses
@@ -45,9 +53,10 @@ const (
 var texts = [numCauses]string{
 	idleLost:    "node lost",
 	idleDrain:   "node drained",
+	idleGather:  "gangs gathered slots",
 	idleBefore:  "before the first start",
 	idleLimit:   "limit of the job",
-	idleQueued:  "tasks queued: start, move, or gather",
+	idleQueued:  "tasks queued: start, or move",
 	idleWaiting: "tasks waited for others",
 	idleNothing: "nothing left to start",
 }
@@ -56,6 +65,7 @@ var texts = [numCauses]string{
 type work struct {
 	Begin, End int64 // of the job
 	Bars       []bar
+	Gathers    []gathering
 	Nodes      []nodeTime
 	Limit      int32 // of running tasks; 0: none
 	Tasks      int32 // of the job
@@ -93,6 +103,7 @@ type change struct {
 	begun   int32
 	lost    int32
 	drains  int32
+	gather  int64 // slots
 }
 
 // changes are all moments of a job, in the order of time.
@@ -104,6 +115,9 @@ func (w *work) changes() []change {
 			list = append(list, change{at: b.Begin - b.Queued, node: -1, queued: 1}, change{at: b.Begin, node: -1, queued: -1})
 		}
 		list = append(list, change{at: b.Begin, node: b.Node, running: b.Slots, tasks: 1, begun: 1}, change{at: b.End, node: b.Node, running: -b.Slots, tasks: -1})
+	}
+	for _, g := range w.Gathers {
+		list = append(list, change{at: g.Time.Begin, node: -1, gather: int64(g.Slots)}, change{at: g.Time.End, node: -1, gather: -int64(g.Slots)})
 	}
 	for i := range w.Nodes {
 		for _, s := range w.Nodes[i].Lost {
@@ -132,6 +146,7 @@ func (w *work) sum(changes []change) bill {
 			at = to
 		}
 		all.tasks, all.queued, all.begun, all.running = all.tasks+c.tasks, all.queued+c.queued, all.begun+c.begun, all.running+c.running
+		all.gather += c.gather
 		if c.node >= 0 {
 			n := &now[c.node]
 			n.running, n.lost, n.drains = n.running+c.running, n.lost+c.lost, n.drains+c.drains
@@ -165,6 +180,9 @@ func (w *work) add(b *bill, span int64, now []change, all *change) {
 			idle += rest
 		}
 	}
+	held := min(idle, all.gather)
+	b.Idle[idleGather] += held * span
+	idle -= held
 	waiting := w.Tasks - w.Never - all.begun - all.queued
 	switch {
 	case all.begun == 0:
@@ -179,7 +197,11 @@ func (w *work) add(b *bill, span int64, now []change, all *change) {
 		queued, waiting = queued+waiting, 0 // also tasks that have not come to their node
 	}
 	part := min(idle, int64(max(queued, 0))*int64(max(w.Each, 1)))
-	b.Idle[idleQueued] += part * span
+	if w.Spread { // no event tells of the gather
+		b.Idle[idleGather] += part * span
+	} else {
+		b.Idle[idleQueued] += part * span
+	}
 	if idle -= part; waiting > 0 {
 		b.Idle[idleWaiting] += idle * span
 	} else {

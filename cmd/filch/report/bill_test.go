@@ -2,6 +2,7 @@ package report
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -28,6 +29,21 @@ func TestIdleBill(t *testing.T) {
 		{"wide tasks", work{End: 4, Tasks: 1, Each: 3, Bars: []bar{{0, 4, 0, 0, 3}}, Nodes: []nodeTime{node(4)}}, 12, map[cause]int64{idleNothing: 4}},
 		{"a skipped task", work{End: 10, Tasks: 3, Never: 1, Graph: true, Bars: []bar{{0, 5, 0, 0, 1}, {5, 10, 0, 0, 1}}, Nodes: []nodeTime{node(2)}}, 10, map[cause]int64{idleWaiting: 5, idleNothing: 5}},
 		{"a gang over nodes", work{End: 4, Tasks: 1, Each: 3, Spread: true, Bars: []bar{{0, 4, 0, 0, 3}}, Nodes: []nodeTime{node(2), node(2)}}, 12, map[cause]int64{idleNothing: 4}},
+		{"a gang gathers before all", work{
+			End: 10, Tasks: 1, Each: 3, Spread: true, Bars: []bar{{4, 10, 0, 0, 3}}, Nodes: []nodeTime{node(2), node(2)},
+			Gathers: []gathering{{span{1, 4}, 3}},
+		}, 18, map[cause]int64{idleBefore: 4 + 3, idleGather: 9, idleNothing: 6}},
+		{"a gang of another job gathers", work{
+			End: 10, Tasks: 2, Bars: []bar{{0, 5, 0, 0, 1}, {8, 10, 3, 0, 1}}, Nodes: []nodeTime{node(2)},
+			Gathers: []gathering{{span{5, 8}, 8}},
+		}, 7, map[cause]int64{idleQueued: 5, idleGather: 6, idleNothing: 2}},
+		{"a gang waits, without an event", work{
+			End: 10, Tasks: 2, Each: 3, Spread: true, Bars: []bar{{0, 4, 0, 0, 3}, {6, 10, 6, 0, 3}}, Nodes: []nodeTime{node(2), node(2)},
+		}, 24, map[cause]int64{idleGather: 4 + 6, idleNothing: 6}},
+		{"a gang gathers on a node that drains", work{
+			End: 4, Tasks: 1, Each: 2, Spread: true, Nodes: []nodeTime{{Slots: 1, Drains: []span{{0, 4}}}, node(1)},
+			Gathers: []gathering{{span{0, 4}, 2}},
+		}, 0, map[cause]int64{idleDrain: 4, idleGather: 4}},
 	} {
 		got := c.w.sum(c.w.changes())
 		if got.Busy != c.busy {
@@ -55,6 +71,10 @@ func TestBillIsComplete(t *testing.T) {
 				n.Drains = append(n.Drains, span{at + 3, at + 3 + r.Int64N(50)})
 			}
 			w.Nodes, slots = append(w.Nodes, n), slots+int64(n.Slots)
+		}
+		for range r.IntN(4) {
+			at := r.Int64N(120)
+			w.Gathers = append(w.Gathers, gathering{span{at, at + r.Int64N(40)}, r.Int32N(9)})
 		}
 		for range r.IntN(40) {
 			at := r.Int64N(120)
@@ -98,15 +118,30 @@ func TestLongestChain(t *testing.T) {
 		parents [][]int32
 		took    []int64
 		want    int64
+		path    []int32
 	}{
-		{nil, nil, 0},
-		{[][]int32{{}, {0}, {1}}, []int64{1, 2, 3}, 6},
-		{[][]int32{{1}, {2}, {}}, []int64{1, 2, 3}, 6}, // a parent comes later
-		{[][]int32{{}, {}, {0, 1}}, []int64{5, 2, 1}, 6},
-		{[][]int32{{}, {0}, {0}, {1, 2}}, []int64{1, 9, 4, 1}, 11},
+		{nil, nil, 0, nil},
+		{[][]int32{{}, {0}, {1}}, []int64{1, 2, 3}, 6, []int32{0, 1, 2}},
+		{[][]int32{{1}, {2}, {}}, []int64{1, 2, 3}, 6, []int32{2, 1, 0}}, // a parent comes later
+		{[][]int32{{}, {}, {0, 1}}, []int64{5, 2, 1}, 6, []int32{0, 2}},
+		{[][]int32{{}, {0}, {0}, {1, 2}}, []int64{1, 9, 4, 1}, 11, []int32{0, 1, 3}},
+		{[][]int32{{}, {}}, []int64{0, 0}, 0, nil},
+		{[][]int32{{}, {0}}, []int64{4, 0}, 4, []int32{0}},
 	} {
-		if got := longest(c.parents, c.took); got != c.want {
-			t.Errorf("%v: got %d, want %d", c.parents, got, c.want)
+		if got, path := longest(c.parents, c.took); got != c.want || !slices.Equal(path, c.path) {
+			t.Errorf("%v: got %d by %v, want %d by %v", c.parents, got, path, c.want, c.path)
 		}
+	}
+}
+
+// Files move when a task ran on another node than the task before, once for each node.
+func TestMoved(t *testing.T) {
+	parents := [][]int32{{}, {0}, {0}, {1, 2}}
+	node, bytes := []int32{0, 1, 1, 0}, []int64{100, 10, 7, 1}
+	if got := moved(parents, node, bytes); got != 100+10+7 {
+		t.Errorf("got %d, want 117: task 0 to node 1 once, and tasks 1 and 2 back", got)
+	}
+	if got := moved(parents, []int32{0, -1, 0, 0}, bytes); got != 0 {
+		t.Errorf("got %d for a task that never ran, want 0", got)
 	}
 }

@@ -42,6 +42,7 @@ type page struct {
 	InUse    []int32          `json:"in_use"` // slots in use, at equal steps
 	Bill     []line           `json:"bill"`
 	Bound    float64          `json:"bound"`
+	Chain    chain            `json:"chain"`
 	Slowest  []tasklist.Row   `json:"slowest"`
 	Bad      []tasklist.Row   `json:"bad"`
 	BadMore  int              `json:"bad_more"`
@@ -69,12 +70,23 @@ type line struct {
 	Busy    bool    `json:"busy,omitempty"`
 }
 
+// chain is the critical path of a workflow: the longest chain of tasks that wait for each other.
+type chain struct {
+	Seconds float64        `json:"seconds"`
+	Tasks   int            `json:"tasks"`
+	Longest []tasklist.Row `json:"longest"` // of its tasks, in their order
+}
+
 // asked is what tasks asked for and used.
 type asked struct {
 	MemBytes int64   `json:"memory_bytes"` // of a task; 0: none
 	SlotSecs float64 `json:"slot_seconds"` // of all tasks
 	CPUSecs  float64 `json:"cpu_seconds"`
-	Peak     int64   `json:"peak_bytes"` // the largest
+	Peak     int64   `json:"peak_bytes"`   // the largest
+	Mean     int64   `json:"mean_bytes"`   // of the peaks
+	Known    int64   `json:"known"`        // tasks with a peak
+	Output   int64   `json:"output_bytes"` // of files or streams
+	Moved    int64   `json:"moved_bytes"`  // between nodes at most; of workflows
 }
 
 // steals counts the steals that the nodes remember.
@@ -93,6 +105,7 @@ type collector struct {
 	at     map[filch.NodeName]int32 // in page.Nodes and work.Nodes
 	states map[filch.NodeName]*wire.NodeInfo
 
+	open    map[gang]gathering
 	parents [][]int32 // of a task of a workflow, by index
 	slots   []int32   // of a task, by index; empty: all take work.Each
 }
@@ -170,7 +183,10 @@ func (k *collector) tasks(job *taskrecords.Job) error {
 	p := &k.page
 	k.work.Limit, k.work.Tasks = job.Spec.Cap, job.Rec.Total
 	p.Asked.MemBytes = job.Spec.Room(0).MemBytes
-	took := make([]int64, len(k.parents))
+	took, node, bytes := make([]int64, len(k.parents)), make([]int32, len(k.parents)), make([]int64, len(k.parents))
+	for i := range node {
+		node[i] = -1
+	}
 	var bad, never []int32 // the second: without a start
 	err := job.Each(func(i int32, t *record.Task) error {
 		name := job.Spec.Name(i)
@@ -187,14 +203,21 @@ func (k *collector) tasks(job *taskrecords.Job) error {
 		}
 		k.end(name, k.width(i), t)
 		if int(i) < len(took) {
-			took[i] = max(t.TookUS, 0) * 1e3
+			took[i], node[i], bytes[i] = max(t.TookUS, 0)*1e3, k.node(t.By.Node), t.Bytes
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	k.work.Never, k.work.Chain = p.Never, longest(k.parents, took)
+	var path []int32
+	k.work.Never = p.Never
+	k.work.Chain, path = longest(k.parents, took)
+	p.Asked.Moved = moved(k.parents, node, bytes)
+	p.Chain.Seconds, p.Chain.Tasks = seconds(k.work.Chain), len(path)
+	if n := p.Asked.Known; n > 0 {
+		p.Asked.Mean /= n
+	}
 	p.Unknown = job.Rec.Total - int32(len(k.ends)) - p.Never
 	slices.SortFunc(k.ends, func(a, b ended) int {
 		return cmp.Or(cmp.Compare(b.Bar.length(), a.Bar.length()), cmp.Compare(a.Task, b.Task))
@@ -202,6 +225,17 @@ func (k *collector) tasks(job *taskrecords.Job) error {
 	var slow []int32
 	for i := range k.ends[:min(len(k.ends), maxListed)] {
 		slow = append(slow, k.ends[i].Task)
+	}
+	if len(path) > maxListed { // the longest, in the order of the path
+		long := slices.Clone(path)
+		slices.SortStableFunc(long, func(a, b int32) int { return cmp.Compare(took[b], took[a]) })
+		path = slices.DeleteFunc(path, func(i int32) bool { return !slices.Contains(long[:maxListed], i) })
+	}
+	for i := range path {
+		path[i] = job.Spec.Name(path[i])
+	}
+	if p.Chain.Longest, err = tasklist.FindAll(k.conn, k.page.Job.ID, path); err != nil {
+		return err
 	}
 	bad = append(bad, never...)
 	p.BadMore = max(len(bad)-maxListed, 0)
@@ -242,10 +276,11 @@ func (k *collector) end(name, slots int32, t *record.Task) {
 		e.Bar.Queued, e.In, e.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
 	}
 	a := &k.page.Asked
+	a.Output += t.Bytes
 	a.SlotSecs += seconds(e.Bar.length() * int64(e.Bar.Slots))
 	if t.Usage != nil {
 		a.CPUSecs += (t.Usage.User + t.Usage.System).Seconds()
-		a.Peak = max(a.Peak, t.Usage.PeakBytes)
+		a.Peak, a.Mean, a.Known = max(a.Peak, t.Usage.PeakBytes), a.Mean+t.Usage.PeakBytes, a.Known+1
 	}
 	k.ends = append(k.ends, e)
 }
@@ -284,6 +319,10 @@ func (k *collector) events() {
 				peer.Lost = open(peer.Lost, at)
 			case e.Kind == events.NodeUp && peer != nil:
 				shut(peer.Lost, at)
+			case e.Kind == events.JobGathers:
+				k.gathers(at, e)
+			case e.Kind == events.JobLaunched || e.Kind == events.JobEnded || e.Kind == events.JobCancelled:
+				k.gathered(at, e)
 			case e.Kind == events.StealWon:
 				if at >= k.work.Begin && (e.Job == 0 || e.Job == k.page.Job.ID) {
 					k.page.Steals.Won++
@@ -294,6 +333,9 @@ func (k *collector) events() {
 		},
 	}
 	_ = r.Run(another)
+	for _, g := range k.open { // in any order: each is a change of its own
+		k.gathering(g, k.work.End)
+	}
 	for name, n := range k.states { // in any order: each node has its own spans
 		w := &k.work.Nodes[k.at[name]]
 		if n.State == filch.Dead.String() && len(w.Lost) == 0 {

@@ -27,13 +27,14 @@ func Command(g *cli.Global) *cobra.Command {
 		Short:   "write what a job did as a page of HTML, in one file",
 		Long: `Writes what a job did as a page for a browser, which needs nothing but the file: a summary,
 a timeline of the tasks on each node, the slots in use, where the time of the slots went
-(the idle part by cause: nothing left to start, tasks that waited for others, the limit of
-the job, drains and losses of nodes), a lower bound of the time (the work on all slots, the
-longest task or chain of tasks), the slowest tasks, and the tasks that did not end well, with
-their last lines. Of a run, the page has the summary only.
+(the idle part by cause: nothing left to start, gangs that gathered slots, tasks that waited for
+others, the limit of the job, drains and losses of nodes), a lower bound of the time (the work on
+all slots, the longest task or chain of tasks), the critical path of a workflow, the slowest
+tasks, and the tasks that did not end well, with their last lines. Memory and processor time
+stand beside what was asked, with the bytes of output. Of a run, the page has the summary only.
 
 The page shows the last attempt of each task; the time of earlier attempts counts as idle. The
-drains, losses and steals come from the nodes, which keep their last events only.`,
+drains, losses, gathers and steals come from the nodes, which keep their last events only.`,
 		Example: "  filch report 7 -o r.html\n  filch report last -o r.html",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -58,11 +60,12 @@ func (k *collector) known(name filch.NodeName) *nodeTime {
 	return nil
 }
 
-// longest is the time of the longest chain of tasks, each of which waits for the one before.
-// Parents may come in any order; a cycle ends a chain.
-func longest(parents [][]int32, took []int64) (most int64) {
+// longest is the time of the longest chain of tasks, each of which waits for the one before, and
+// the tasks of the chain in their order. Parents may come in any order; a cycle ends a chain.
+func longest(parents [][]int32, took []int64) (most int64, path []int32) {
 	const open, done = 1, 2
-	state, ends := make([]uint8, len(parents)), make([]int64, len(parents))
+	state, ends, from := make([]uint8, len(parents)), make([]int64, len(parents)), make([]int32, len(parents))
+	last := int32(-1)
 	for root := range parents {
 		for stack := []int32{int32(root)}; len(stack) > 0; {
 			i := stack[len(stack)-1]
@@ -79,15 +82,38 @@ func longest(parents [][]int32, took []int64) (most int64) {
 			if state[i] == done {
 				continue
 			}
-			state[i] = done
+			state[i], from[i] = done, -1
 			for _, p := range parents[i] {
-				if int(p) < len(parents) {
-					ends[i] = max(ends[i], ends[p])
+				if int(p) < len(parents) && state[p] == done && ends[p] > ends[i] {
+					ends[i], from[i] = ends[p], p
 				}
 			}
 			ends[i] += took[i]
-			most = max(most, ends[i])
+			if ends[i] > most {
+				most, last = ends[i], i
+			}
 		}
 	}
-	return most
+	for ; last >= 0; last = from[last] {
+		path = append(path, last)
+	}
+	slices.Reverse(path)
+	return most, path
+}
+
+// moved is how many bytes of the tasks' files went to tasks on other nodes, if each task took
+// all files of the tasks before, and each node fetched them once. A task without a node is -1.
+func moved(parents [][]int32, node []int32, bytes []int64) (sum int64) {
+	type move struct{ task, node int32 }
+	seen := map[move]bool{}
+	for i, list := range parents {
+		for _, p := range list {
+			if int(p) >= len(node) || node[i] < 0 || node[p] < 0 || node[p] == node[i] || seen[move{p, node[i]}] {
+				continue
+			}
+			seen[move{p, node[i]}] = true
+			sum += bytes[p]
+		}
+	}
+	return sum
 }
