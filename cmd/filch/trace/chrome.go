@@ -18,6 +18,7 @@ const (
 	laneSteals  = -1
 	laneJob     = -2
 	laneCounter = -3 // tasks that run
+	laneFiles   = -4
 )
 
 // laneName returns the name of a lane.
@@ -29,6 +30,8 @@ func laneName(lane int32) string {
 		return "job"
 	case laneCounter:
 		return "running tasks"
+	case laneFiles:
+		return "files"
 	}
 	return "slot " + strconv.Itoa(int(lane))
 }
@@ -171,7 +174,7 @@ func (c *chrome) slice(t track, begin, end int64, name string, args []arg, from,
 }
 
 func (c *chrome) flow(phase string, t track, at int64, id uint64) {
-	c.begin(phase, t, "steal")
+	c.begin(phase, t, "move")
 	c.at(at)
 	c.line = append(c.line, `,"cat":"steal","id":`...)
 	c.line = strconv.AppendUint(c.line, id, 10)

@@ -30,8 +30,8 @@ func Command(g *cli.Global) *cobra.Command {
 		GroupID: "jobs",
 		Short:   "write where the time of a job went, for Perfetto or Chrome",
 		Long: `Writes the life of a job as a picture: a row for each node and slot, a bar for each task
-or each node of a run, with the stages of files; an arrow for each steal; how many tasks
-ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
+or each node of a run, with the stages of files and of the launch; an arrow for each steal and
+for files that moved; how many tasks ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
 also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
 
 The bars come from the records of ended tasks: of each task, its last attempt. The records
@@ -102,6 +102,7 @@ type writer struct {
 	tasks, without int64  // ended tasks; tasks without a span
 	gangs          bool   // some tasks are gangs
 	steals         int64  // drawn
+	transfers      int64  // likewise
 	lost           uint64 // events that nodes have dropped
 	silent         bool   // events could not be read
 }
@@ -118,15 +119,60 @@ func (w *writer) write() error {
 	return nil
 }
 
-// writeRun draws a run: the wait on the origin, and the ranks on each node.
+// writeRun draws a run: the stages before the start on the origin, and the ranks on each node.
 func (w *writer) writeRun() {
 	i := w.info
 	begin := i.Submit + int64(i.Waited*1e9)
-	w.paint.stage(i.Origin, i.Submit, begin, "waits for slots", nil)
+	at := w.stages(begin)
+	w.paint.stage(i.Origin, at[0], at[1], "waits for slots", nil)
+	if at[1] < at[2] {
+		w.paint.stage(i.Origin, at[1], at[2], "gathers slots", nil)
+	}
+	if at[2] < at[3] {
+		w.paint.stage(i.Origin, at[2], at[3], "launches", nil)
+	}
 	args := []arg{{key: "name", text: i.Name}, {key: "state", text: i.State}, {key: "ranks of the job", num: int64(i.Ranks)}}
 	for _, n := range i.Nodes {
 		w.paint.stage(n, begin, begin+int64(i.Elapsed*1e9), "job "+i.ID.String(), args)
 	}
+	for k := range i.Bad {
+		r, end := &i.Bad[k], begin+int64(i.Elapsed*1e9)
+		if r.Node != "" {
+			w.paint.stage(r.Node, end, end+arrowSlice, fmt.Sprintf("rank %d ended with %d", r.Rank, r.Code), []arg{{key: "text", text: r.Text}})
+			break // further bars would lie on the first
+		}
+	}
+}
+
+// stages are the begins of the stages of a run: the wait, the gather, the launch, the ranks. A
+// stage without an event has no length.
+func (w *writer) stages(begin int64) (at [4]int64) {
+	at = [4]int64{w.info.Submit, begin, begin, begin}
+	another, err := w.conn.Another()
+	if err != nil {
+		w.silent = true
+		return at
+	}
+	r := &eventlog.Reader{
+		Job:  w.info.ID.String(),
+		Idle: func() error { return nil },
+		Lost: func(filch.NodeName, uint64) {},
+		Event: func(node filch.NodeName, e *events.Event) error {
+			when := min(max(w.clocks.Correct(node, e.UnixNS), at[0]), begin)
+			switch {
+			case e.Try != w.info.Attempt:
+			case e.Kind == events.JobGathers:
+				at[1] = min(when, at[1])
+			case e.Kind == events.JobLaunched:
+				at[2] = when
+			}
+			return nil
+		},
+	}
+	w.silent = r.Run(another) != nil
+	another.Close()
+	at[1] = min(at[1], at[2])
+	return at
 }
 
 // writeTasks draws the tasks with a recorded end.
@@ -138,16 +184,21 @@ func (w *writer) writeTasks() error {
 	w.gangs = job.Spec.Gangs()
 	s := newSorter()
 	defer s.close()
-	if err := job.Each(func(i int32, t *record.Task) error { return w.add(s, job.Spec.Name(i), t) }); err != nil {
+	files := newTransfers(job)
+	if err := job.Each(func(i int32, t *record.Task) error { return w.add(s, files, i, job.Spec.Name(i), t) }); err != nil {
 		return err
 	}
 	w.without = int64(job.Rec.Total) - w.tasks
-	defer w.paint.close()
-	return s.each(w.paint.span)
+	if err := s.each(w.paint.span); err != nil {
+		return err
+	}
+	w.paint.close()
+	w.transfers, err = files.draw(job, &w.paint)
+	return err
 }
 
 // add adds the last attempt of a task.
-func (w *writer) add(s *sorter, name int32, t *record.Task) error {
+func (w *writer) add(s *sorter, files *transfers, index, name int32, t *record.Task) error {
 	if t.Began == 0 || !t.State.Final() || t.By.Node == "" {
 		return nil
 	}
@@ -160,6 +211,7 @@ func (w *writer) add(s *sorter, name int32, t *record.Task) error {
 		p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
 	}
 	w.tasks++
+	files.add(index, &p, t.Bytes)
 	if err := s.add(&p); err != nil {
 		return filch.Errorf(filch.Unavailable, "%s", err.Error())
 	}
@@ -193,6 +245,9 @@ func (w *writer) writeSteals() {
 func (w *writer) say() {
 	if cli.IsTasks(w.info) {
 		text := fmt.Sprintf("%s on %s, %s", filch.Plural(w.tasks, "task"), filch.Plural(len(w.paint.nodes), "node"), filch.Plural(w.steals, "steal"))
+		if w.transfers > 0 {
+			text += ", files moved " + filch.Plural(w.transfers, "time")
+		}
 		if w.gangs {
 			text += "; each gang is drawn on its owner alone: the records do not have the nodes of its ranks"
 		}

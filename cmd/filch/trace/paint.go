@@ -24,6 +24,7 @@ type nodeRow struct {
 	name    filch.NodeName
 	lanes   []int64 // end of the last span, by lane
 	steals  bool    // the track is declared
+	files   bool    // likewise
 	counted int64   // time of the last count
 	counts  bool    // likewise
 	jobs    bool
@@ -127,16 +128,36 @@ func (p *painter) close() {
 	}
 }
 
-// stealSlice is the length of the slices of a steal: an arrow needs a slice at each end.
-const stealSlice = 1000
+// arrowSlice is the length of the slices of a steal or a transfer: an arrow needs a slice at each end.
+const arrowSlice = 1000
 
 // steal draws a steal: an arrow from the victim to the thief.
 func (p *painter) steal(thief, victim filch.NodeName, at, count int64) {
 	p.flow++
 	from, to := p.stealTrack(victim), p.stealTrack(thief)
 	tasks := filch.Plural(count, "task")
-	p.out.slice(from, at, at+stealSlice, fmt.Sprintf("gives %s to %s", tasks, thief), nil, p.flow, 0)
-	p.out.slice(to, at+stealSlice, at+2*stealSlice, fmt.Sprintf("takes %s of %s", tasks, victim), nil, 0, p.flow)
+	p.out.slice(from, at, at+arrowSlice, fmt.Sprintf("gives %s to %s", tasks, thief), nil, p.flow, 0)
+	p.out.slice(to, at+arrowSlice, at+2*arrowSlice, fmt.Sprintf("takes %s of %s", tasks, victim), nil, 0, p.flow)
+}
+
+// transfer draws the way of files from the end of a task to the begin of another.
+func (p *painter) transfer(from, to *moveEnd, bytes int64) {
+	p.flow++
+	name := p.job.String() + "." + strconv.Itoa(int(from.task))
+	a, b := p.filesTrack(from.node), p.filesTrack(to.node)
+	p.args = append(p.args[:0], arg{key: "bytes_at_most", num: bytes})
+	p.out.slice(a, from.at, from.at+arrowSlice, fmt.Sprintf("files of %s go to %s", name, p.nodes[to.node].name), p.args, p.flow, 0)
+	at := max(to.at, from.at+arrowSlice)
+	p.out.slice(b, at, at+arrowSlice, fmt.Sprintf("files of %s for %s.%d", name, p.job, to.task), p.args, 0, p.flow)
+}
+
+func (p *painter) filesTrack(node int32) track {
+	t := track{node, laneFiles}
+	if n := &p.nodes[node]; !n.files {
+		n.files = true
+		p.out.declare(t)
+	}
+	return t
 }
 
 func (p *painter) stealTrack(name filch.NodeName) track {
