@@ -207,12 +207,16 @@ func (k *collector) addTasks(j *job, i *launcher.JobInfo) error {
 	j.length.limit = s.Limit.Seconds()
 	graph := i.Kind == "workflow" && i.Tasks.Total <= maxGraph
 	var ended []bool
+	var took []float64 // of the tasks of a workflow that ended well; 0 of the others
 	if graph {
-		ended = make([]bool, r.Rec.Total)
+		ended, took = make([]bool, r.Rec.Total), make([]float64, r.Rec.Total)
 	}
 	err = r.Each(func(t int32, e *record.Task) error {
 		if graph && e.State.Final() {
 			ended[t] = true
+			if e.State == filch.OK {
+				took[t] = float64(max(e.TookUS, 1)) / 1e6
+			}
 		}
 		if e.State == filch.OK && e.Began > 0 && len(j.length.sample) < maxSample {
 			j.length.sample = append(j.length.sample, float64(max(e.TookUS, 0))/1e6)
@@ -230,7 +234,7 @@ func (k *collector) addTasks(j *job, i *launcher.JobInfo) error {
 	index := k.running(j, i)
 	k.pace(j, i)
 	if graph {
-		return k.order(j, r, ended, index)
+		return k.order(j, r, ended, took, index)
 	}
 	if i.Kind == "workflow" {
 		k.notes = append(k.notes, "job "+i.ID.String()+" has many tasks: the order of its tasks does not count")
@@ -286,47 +290,6 @@ func (k *collector) pace(j *job, i *launcher.JobInfo) {
 	}
 	mean, _ := j.length.moments()
 	j.gap = min(max(busy/done-mean, 0), gapMost)
-}
-
-// order takes in the dependencies between the tasks of a workflow.
-func (k *collector) order(j *job, r *taskrecords.Job, ended []bool, running []int32) error {
-	place := make([]int32, len(ended))
-	for t := range place {
-		place[t] = -1
-	}
-	n := int32(0)
-	for _, t := range running {
-		if int(t) < len(place) {
-			place[t], n = n, n+1
-		}
-	}
-	for t := range ended {
-		if !ended[t] && place[t] < 0 {
-			place[t], n = n, n+1
-		}
-	}
-	j.graph = make([][]int32, n)
-	lines := r.Payloads([]taskrecords.Indices{{Lo: 0, Hi: r.Rec.Total}})
-	for t := range r.Rec.Total {
-		line, err := lines()
-		if err != nil {
-			return err
-		}
-		node, err := record.DecodeGraphNode(line)
-		if err != nil {
-			return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", r.ID, err.Error())
-		}
-		if place[t] < 0 {
-			continue
-		}
-		for _, p := range node.Parents {
-			if int(p) < len(place) && place[p] >= 0 && !ended[p] {
-				j.graph[place[t]] = append(j.graph[place[t]], place[p])
-			}
-		}
-	}
-	j.left = int(n) - len(j.running)
-	return nil
 }
 
 // conditions takes in the jobs before a job.

@@ -148,6 +148,9 @@ func (k *collector) why(target int) (list []string) {
 		}
 		return []string{"the condition of the job, --dep " + k.jobs[target].Dep + ", is not understood"}
 	}
+	if open := k.queue.jobs[target].open(); open > 0 {
+		list = append(list, fmt.Sprintf("of %s without an end no task of the same kind has ended yet", filch.Plural(open, "task")))
+	}
 	for _, n := range k.unknown(target) {
 		i, j := &k.jobs[n], &k.queue.jobs[n]
 		if len(list) == maxReasons {

@@ -122,3 +122,13 @@ func (l *length) most() float64 {
 	}
 	return math.Inf(1)
 }
+
+// open counts the tasks of a workflow of a kind without a known time.
+func (j *job) open() (n int) {
+	for _, l := range j.kinds {
+		if l != nil && !l.known() {
+			n++
+		}
+	}
+	return n
+}

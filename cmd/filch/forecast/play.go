@@ -29,6 +29,15 @@ type job struct {
 	// Of a workflow: of each task without an end the tasks before, as indices of this list.
 	// The first tasks of the list are those of running.
 	graph [][]int32
+	kinds []*length // likewise: the length of each task; nil: that of the job
+}
+
+// takes is the length of a task of a workflow, or of any task.
+func (j *job) takes(task int32) *length {
+	if int(task) < len(j.kinds) && j.kinds[task] != nil {
+		return j.kinds[task]
+	}
+	return &j.length
 }
 
 func (j *job) may(node int) bool { return j.nodes == nil || j.nodes[node] }
@@ -154,13 +163,13 @@ func (p *round) enter(i int) {
 	for k := range j.running {
 		r := &j.running[k]
 		s.at.start, s.running = 0, s.running+1
-		took := math.Inf(1)
+		took, l := math.Inf(1), j.takes(int32(k))
 		if p.rand != nil {
-			took = j.length.left(p.rand, s.factor, r.age)
-		} else if j.length.limit > 0 {
-			took = max(j.length.limit-r.age, 0)
+			took = l.left(p.rand, s.factor, r.age)
+		} else if l.limit > 0 {
+			took = max(l.limit-r.age, 0)
 		}
-		if r.limit > 0 && (p.rand == nil || j.length.known()) {
+		if r.limit > 0 && (p.rand == nil || l.known()) {
 			took = min(took, r.limit)
 		}
 		for _, h := range r.on {
@@ -247,9 +256,10 @@ func (p *round) begin(i int, on []share, fills bool) {
 		s.at.start = p.now
 		p.begun(i)
 	}
-	took := float64(n) * j.length.most()
+	l := j.takes(task)
+	took := float64(n) * l.most()
 	if p.rand != nil {
-		took = j.length.drawMany(p.rand, s.factor, n)
+		took = l.drawMany(p.rand, s.factor, n)
 	}
 	s.left, s.running, p.units = s.left-n, s.running+1, p.units+1
 	e := &event{at: p.now + took + float64(n)*j.gap, job: i, task: task, on: on}

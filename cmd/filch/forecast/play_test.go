@@ -58,6 +58,13 @@ func TestForecast(t *testing.T) {
 		{"only some nodes", []int32{4, 1}, []job{bag(3, same(2)).with(func(j *job) { j.nodes = []bool{false, true} })}, 0, 0, 6, never},
 		{"a workflow", []int32{4}, []job{bag(4, same(2)).with(func(j *job) { j.graph = [][]int32{{}, {0}, {0}, {1, 2}} })}, 0, 0, 6, never},
 		{"a workflow that runs", []int32{4}, []job{bag(3, same(2)).with(func(j *job) { j.graph = [][]int32{{}, {0}, {1}} }).on(1, 1)}, 0, 0, 5, never},
+		{"kinds of a workflow", []int32{4}, []job{bag(2, same(2)).with(func(j *job) {
+			long := same(7)
+			j.graph, j.kinds = [][]int32{{}, {0}}, []*length{nil, &long}
+		})}, 0, 0, 9, never},
+		{"an unknown kind of a workflow", []int32{4}, []job{bag(2, same(2)).with(func(j *job) {
+			j.graph, j.kinds = [][]int32{{}, {0}}, []*length{nil, {}}
+		})}, 0, 0, never, never},
 		{"gangs of a bag", []int32{2, 2}, []job{bag(2, same(2)).with(func(j *job) { j.ranks = 3 })}, 0, 0, 4, never},
 	} {
 		q := queue{jobs: c.jobs, free: c.free}
