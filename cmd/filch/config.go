@@ -49,6 +49,8 @@ A file has lines like "slots: 4":
   ends_bundle    ends of tasks that are recorded together at most (default 256)
   offer_bundle   tasks in a message to another node at most (default 1024)
   metrics        IP:PORT where a node serves metrics for Prometheus (default: none)
+  history        false: the ends of jobs are not written to the history on disk, which
+                 filch history --all reads (default true)
   debug          true: the log has every message
 
 No launcher has to run. For an instance with a node on this machine, the flags of

@@ -39,8 +39,8 @@ is at the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used 
 On a terminal, jobs that ended badly are red.
 
 With --all, the jobs of all instances are listed, also without a running instance, from
-files in ~/.filch/.history to which the launchers append; the oldest files go when all
-have 256 MiB. Attempts after which a job started again have a line of their own.
+files in ~/.filch/.history to which the launchers append, unless the setting history is false
+(FILCH_HISTORY=false filch up). The oldest files go when all have 256 MiB. Attempts after which a job started again have a line of their own.
 --instance chooses an instance.
 
 The columns of --columns and --sort are ` + columnText() + `.`,

@@ -115,7 +115,9 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 			return err
 		}
 	}
-	if c.History, err = place.History(); err != nil {
+	if cfg.NoHistory {
+		w.Log().Info("no history of jobs is kept: the setting history is false")
+	} else if c.History, err = place.History(); err != nil {
 		w.Log().Warn("no history of jobs is kept", "err", err.Error())
 		c.History = ""
 	}

@@ -15,6 +15,7 @@ type Config struct {
 	Log   Log
 	Spare int // keepers kept ready
 
+	NoHistory  bool          // ends of jobs are not written to the history on disk
 	Metrics    string        // IP:PORT of the metrics; "": none
 	DrainBad   int           // failures after which the node is bad; 0: no number
 	Bounds     policy.Bounds // of the balancing of tasks

@@ -100,6 +100,7 @@ func TestSettingsGoInOrder(t *testing.T) {
 		{Key: "ends_bundle", Value: "256", Origin: "default"},
 		{Key: "offer_bundle", Value: "1024", Origin: "default"},
 		{Key: "metrics", Value: "", Origin: "default"},
+		{Key: "history", Value: "true", Origin: "default"},
 		{Key: "debug", Value: "true", Origin: files[2] + ":4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -190,7 +191,7 @@ func TestFilesOf(t *testing.T) {
 func TestFilesRefused(t *testing.T) {
 	for _, c := range []struct{ text, want, hint string }{
 		{"slots: 1\nslot: 4", `user.yaml:2: there is no setting "slot"`, "did you mean slots?"},
-		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, role, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, metrics, debug"},
+		{"colour: red", `user.yaml:1: there is no setting "colour"`, "known are slots, spare, log_bytes, store_bytes, drain_bad, role, steal_wait_ms, ends_wait_ms, ends_bundle, offer_bundle, metrics, history, debug"},
 		{"Slots: 4", `user.yaml:1: there is no setting "Slots"`, "did you mean slots?"},
 		{"slots: 4\nslots: 5", "user.yaml:2: slots is there twice: also on line 1", ""},
 		{"slots: many", `user.yaml:1: slots is "many", not a number from 0 to 65536`, ""},

@@ -26,7 +26,7 @@ type setting struct {
 	text   func(string) error // refuses a wrong text; nil: a number, unless truth is set
 	least  int64
 	most   int64
-	preset int64  // the default
+	preset int64  // the default; of truth, 1 is true
 	usual  string // the default of a text
 }
 
@@ -43,6 +43,7 @@ var settings = []setting{
 	{key: "ends_bundle", least: 1, most: policy.EndsMax, preset: policy.EndsMax},
 	{key: "offer_bundle", least: 1, most: policy.OfferMax, preset: policy.OfferMax},
 	{key: "metrics", text: checkAddr}, // default: no metrics
+	{key: "history", truth: true, preset: 1},
 	{key: "debug", truth: true},
 }
 
@@ -158,7 +159,7 @@ func read(files Files, n *place.Node) (*layers, error) {
 		l.v.SetDefault(s.key, strconv.FormatInt(s.preset, 10))
 		switch {
 		case s.truth:
-			l.v.SetDefault(s.key, "false")
+			l.v.SetDefault(s.key, strconv.FormatBool(s.preset == 1))
 		case s.text != nil:
 			l.v.SetDefault(s.key, s.usual)
 		}
@@ -226,6 +227,7 @@ func (l *layers) apply(c *Config) {
 	c.Log = Log{MaxBytes: l.number("log_bytes"), Debug: l.v.GetBool("debug")}
 	c.Node.Role, _ = filch.ReadRole(l.v.GetString("role")) // which read has checked
 	c.Spare, c.StoreBytes = int(l.number("spare")), l.number("store_bytes")
+	c.NoHistory = !l.v.GetBool("history")
 	c.DrainBad, c.Metrics = int(l.number("drain_bad")), l.v.GetString("metrics")
 	c.Bounds = policy.Bounds{
 		StealWait: time.Duration(l.number("steal_wait_ms")) * time.Millisecond,

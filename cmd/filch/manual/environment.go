@@ -63,6 +63,7 @@ var Variables = []variable{
 	{"FILCH_ENDS_BUNDLE", forLaunchers, In{}, "The setting ends_bundle: ends of tasks that are recorded together at most."},
 	{"FILCH_OFFER_BUNDLE", forLaunchers, In{}, "The setting offer_bundle: tasks in a message to another node at most."},
 	{"FILCH_METRICS", forLaunchers, In{}, "The setting metrics: IP:PORT at which a node serves metrics for Prometheus."},
+	{"FILCH_HISTORY", forLaunchers, In{}, "The setting history: with false, the launchers write no ends of jobs to the history on disk."},
 	{"FILCH_DEBUG", forLaunchers, In{}, "The setting debug: with true, the log has every message."},
 
 	{"FILCH_JOB", forPrograms, both, "The number of the job. A filch run inside is a step of this job."},
