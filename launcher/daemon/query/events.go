@@ -12,7 +12,7 @@ import (
 
 // gatherEvents is the time from the first event to the answer: a follower costs the node at
 // most 1/gatherEvents answers a second, and each answer has all events of that time.
-const gatherEvents = 50 * time.Millisecond
+const gatherEvents = 250 * time.Millisecond
 
 // eventReader answers queries for events.
 type eventReader struct{ sv *Server }
