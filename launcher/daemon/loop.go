@@ -59,7 +59,9 @@ func (l *loop) run() {
 		l.arm(timer)
 		select {
 		case in := <-l.d.in.Waiting():
-			l.take(in)
+			if l.d.in.Context().Err() == nil { // else a client whose link this end closes counts as gone
+				l.take(in)
+			}
 		case <-l.d.members.signal:
 			l.d.members.deliver(l.turn())
 		case <-timer.C:

@@ -284,10 +284,8 @@ func (ks *Keepers) spawner() {
 		ks.greet(k)
 		_ = k.Conn.Flush()
 		ks.in.Post(func(*inputs.Turn) { ks.onSpawned(k) })
-		if ks.in.Context().Err() != nil { // the loop will not run spawned any more
-			_ = k.Conn.Close()
-			_ = p.Wait()
-			ks.own.ended(p.PID)
+		if ks.in.Context().Err() != nil { // the loop may not run onSpawned any more
+			_ = k.Conn.Close() // the keeper ends, as late as the last ranks of this node
 			return
 		}
 	}
