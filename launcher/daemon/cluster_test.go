@@ -277,6 +277,42 @@ func TestClusterSurvivesARestartOfAnother(t *testing.T)   { testRestart(t, 2) }
 // The origin may have no ranks of its job.
 func TestClusterSurvivesARestartOfAnOriginWithoutRanks(t *testing.T) { testRestart(t, 0, "n1") }
 
+// TestClusterKeepsOutputOfRanksThatEndMeanwhile shows that output of ranks which end while
+// their node has no launcher is not lost: the keeper tells the next launcher all at once.
+func TestClusterKeepsOutputOfRanksThatEndMeanwhile(t *testing.T) {
+	for i, where := range []string{"origin", "another"} {
+		t.Run(where, func(t *testing.T) {
+			c := newCluster(t, 2, 1)
+			file := func(name string) string { return filepath.Join(c.base, name) }
+			run := c.submit(0, c.wide("sh", "-c", "echo $PPID >"+file("keeper")+".$FILCH_NODE; until [ -e "+file("go")+" ]; do sleep 0.01; done; echo rank $FILCH_RANK"))
+			untilStarted(t, run)
+			keeper := ""
+			poll(t, "the rank to begin", func() bool {
+				b, _ := os.ReadFile(file("keeper.") + string(c.nodes[i].in.Self))
+				keeper = strings.TrimSpace(string(b))
+				return strings.HasSuffix(string(b), "\n")
+			})
+			for _, r := range c.nodes { // else the start of a keeper may hold the lock of the launcher that ends
+				poll(t, "a spare keeper", func() bool { return r.stats().Keepers == 2 })
+			}
+			c.nodes[i].Stop()
+			c.nodes[i].end()
+			if err := os.WriteFile(file("go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			poll(t, "the rank to end", func() bool {
+				b, err := os.ReadFile("/proc/" + keeper + "/task/" + keeper + "/children")
+				return err == nil && len(b) == 0
+			})
+			c.up(i)
+			o := finish(t, run, nil)
+			if got := strings.Join(sortedLines(o.out), ", "); got != "rank 0, rank 1" || o.ended.Code != 0 {
+				t.Errorf("got %q and %+v, want the lines of both ranks and code 0", got, o.ended)
+			}
+		})
+	}
+}
+
 // ask puts a query to node i as a client does.
 func (c *cluster) ask(i int, v any, verb string, args ...string) error {
 	c.t.Helper()

@@ -380,8 +380,21 @@ func (ks *Keepers) onFrame(k *keeperProcess, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	ks.in.Post(func(t *inputs.Turn) { ks.onEvent(t, k, ev) })
+	taken := make(chan struct{})
+	ks.in.Post(func(t *inputs.Turn) { ks.onEvent(t, k, ev); close(taken) })
+	if f.Kind == wire.KindAdopted {
+		ks.awaitRoute(k, taken)
+	}
 	return nil
+}
+
+// awaitRoute has the reader of an adopted keeper wait until the loop has made the route of
+// the keeper's job. The output that no launcher has taken follows the frame at once, and output
+// without a route is dropped: the origin would count the ranks as ended, and the output as none.
+func (ks *Keepers) awaitRoute(k *keeperProcess, made <-chan struct{}) {
+	for !ks.in.Await(made, inputs.LoopWait) && ks.in.Context().Err() == nil {
+		ks.in.Watch.Log().Warn("a keeper waits to be adopted: the launcher is busy", "pid", k.proc.PID, "took", inputs.LoopWait)
+	}
 }
 
 // onEvent feeds the Node. The next keeper is started when the job is done, or has run
