@@ -188,6 +188,9 @@ type TaskEnd struct {
 	// the node of rank 0 first, if the ranks were launched.
 	Run   filch.JobID
 	Nodes []filch.NodeName
+	// Of a gang that ended well: nodes lost after their ranks had ended, and before the nodes
+	// said that the owner has all output.
+	Silent []filch.NodeName
 }
 
 // TaskStop ends a task: CONT, Signal, and after Grace KILL until nothing is left. A

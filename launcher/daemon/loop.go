@@ -220,8 +220,10 @@ func (l *loop) once() {
 		d.mirror.launch(&o.Tasks[i])
 	}
 	for i := range o.GangEnds {
-		d.routes.End(o.GangEnds[i].Run)
-		d.runners.EndGang(o.GangEnds[i])
+		e := &o.GangEnds[i]
+		e.Silent = d.routes.Lacking(e.Run, e.Silent)
+		d.routes.End(e.Run)
+		d.runners.EndGang(*e)
 	}
 	for _, s := range o.TaskStops {
 		d.mirror.stop(s)

@@ -137,6 +137,31 @@ func (w *net) gangOfTwoIn(change func(*submit.Job)) (id filch.JobID, owner, with
 	return id, owner, with
 }
 
+// A node is lost when its launcher has told that the ranks of a gang ended well, and not yet that
+// the owner has their output. The gang ends well, and names the node.
+func TestAGangNamesTheNodeLostWithItsOutput(t *testing.T) {
+	w := newNet(t, 4, 4)
+	w.watchGang()
+	id, _, with := w.gangOfTwo(false)
+	for _, k := range w.running(launcher.TaskID{Job: id}, 0) {
+		if k.host.Name == with {
+			k.say(launcher.RanksEnded{Ident: k.start.Launch.Ident, Ends: k.planned()})
+		}
+	}
+	w.run(sec)
+	w.diesSlowly(with)
+	if n := len(w.chores.gangEnds); n > 0 {
+		t.Fatalf("%d gangs have ended, and ranks run on other nodes than %s", n, with)
+	}
+	for _, k := range w.running(launcher.TaskID{Job: id}, 0) {
+		k.finish(k.planned(), 0)
+	}
+	w.until("the gang to end", 20*sec, func() bool { return len(w.chores.gangEnds) > 0 })
+	if e := w.chores.gangEnds[0]; e.Kind != launcher.CauseNone || !slices.Equal(e.Silent, []filch.NodeName{with}) {
+		t.Errorf("the gang ended as %+v, want a good end, and %s silent", e, with)
+	}
+}
+
 // A gang with --once is lost with its owner when its ranks are gone, not before: a retry would
 // begin beside the ranks. A node with ranks may learn of the death later than the others.
 func TestAOnceGangIsLostAfterItsRanks(t *testing.T) {

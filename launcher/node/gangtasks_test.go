@@ -32,6 +32,7 @@ func (h *host) gangs(o *launcher.Outbox) {
 		})
 	}
 	for _, e := range o.GangEnds {
+		w.chores.gangEnds = append(w.chores.gangEnds, e)
 		w.After(0, func() {
 			h.input(func(out *launcher.Outbox) { h.node.TaskEnds(w.Now(), []launcher.TaskEnd{e}, out) })
 		})

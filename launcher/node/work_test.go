@@ -21,6 +21,7 @@ type chores struct {
 	walltime policy.Walltime
 	lasts    time.Duration
 	end      func(h *host, l launcher.TaskLaunch) launcher.TaskEnd // nil: well
+	gangEnds []launcher.TaskEnd
 	begun    map[filch.NodeName]int
 	drainBad int
 	peak     int

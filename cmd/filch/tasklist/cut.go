@@ -18,7 +18,7 @@ const cutMost = 64 << 10
 // Cut counts tasks of a job whose output was cut.
 type Cut struct {
 	Long int  // a stream was longer than a node keeps
-	Full int  // a disk had no room
+	Full int  // a disk had no room, or the output of ranks was lost with their node
 	More bool // the job has more than cutMost tasks: the others are not counted
 }
 
@@ -61,7 +61,7 @@ func CutWhy(t *launcher.Task) string {
 	if output.Overlong(t.Bytes) {
 		return keptText()
 	}
-	return fmt.Sprintf("the disk of %s was full", t.Node)
+	return fmt.Sprintf("the disk of %s was full, or a node was lost with the last output of ranks", t.Node)
 }
 
 // keptText is the limit of a stream.
@@ -83,9 +83,9 @@ func (c *Cut) Texts(id filch.JobID) (warning, hint string) {
 	case c.Full == 0:
 		warning = fmt.Sprintf("the output of %s of job %d was cut: %s", count(c.Long), id, keptText())
 	case c.Long == 0:
-		warning = fmt.Sprintf("the output of %s of job %d was cut: a disk was full", count(c.Full), id)
+		warning = fmt.Sprintf("the output of %s of job %d was cut: a disk was full, or a node was lost with the last output of ranks", count(c.Full), id)
 	default:
-		warning = fmt.Sprintf("the output of %s of job %d was cut: of %d a disk was full, and %s", count(c.Long+c.Full), id, c.Full, keptText())
+		warning = fmt.Sprintf("the output of %s of job %d was cut: of %d a disk was full or a node was lost with the last output of ranks, and %s", count(c.Long+c.Full), id, c.Full, keptText())
 	}
 	if c.More {
 		warning += fmt.Sprintf("; only the first %d tasks are counted", cutMost)

@@ -195,6 +195,44 @@ func TestOutputWaitsForTheClient(t *testing.T) {
 	}
 }
 
+// wholeTaker takes all output of a gang.
+type wholeTaker struct{ bytes.Buffer }
+
+func (w *wholeTaker) Take(o wire.Output) { w.Write(o.Data) }
+
+// TestLackingNamesNodesWithoutAllOutput shows that the owner of a gang knows which nodes went
+// with output: those that did not say where their output ends, or sent less.
+func TestLackingNamesNodesWithoutAllOutput(t *testing.T) {
+	rs, taker := New(inputs.New("n1", watch.Discard()), testInstance, t.TempDir()), &wholeTaker{}
+	rs.Connect(nowhere{})
+	rs.SetGangs(func(launcher.TaskID) Taker { return taker })
+	nodes := []filch.NodeName{"n2", "n3", "n4"}
+	l := launcher.Launch{Ident: filch.Ident{Instance: testInstance, Job: 9, Attempt: 1}, Origin: "n1", Of: launcher.TaskID{Job: 3}}
+	for _, n := range nodes {
+		l.Nodes = append(l.Nodes, launcher.NodeRanks{Node: n})
+	}
+	rs.Learn(&l, NotHere)
+	say := func(i int, k wire.Kind, body ...byte) {
+		t.Helper()
+		f := wire.Frame{Kind: wire.KindRelay, Req: 9, Body: append(wire.Relay{Attempt: 1, Kind: k}.Head(nil), body...)}
+		if err := rs.OnRelay(nodes[i], f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		say(i, wire.KindOutput, append(wire.Output{Index: int32(i), Stream: 1}.Head(nil), "hello"...)...)
+	}
+	say(0, wire.KindOutputEnd, wire.Place{Index: 0, Offset: 5}.Encode()...)
+	say(1, wire.KindOutputEnd, wire.Place{Index: 1, Offset: 6}.Encode()...)
+	if got, want := rs.Lacking(9, nodes), nodes[1:]; !slices.Equal(got, want) || taker.String() != "hellohello" {
+		t.Errorf("%v lack output and %q came, want %v and the lines of two nodes", got, &taker.Buffer, want)
+	}
+	rs.End(9)
+	if got := rs.Lacking(9, nodes[:1]); len(got) != 1 {
+		t.Errorf("of a run that is over %v lack output, want all that are asked for: nothing is known", got)
+	}
+}
+
 // The oldest log goes when there are too many, but not one that is written.
 func TestLogOfARunningJobStays(t *testing.T) {
 	ls := newLogs(t.TempDir())

@@ -196,6 +196,7 @@ func (r *route) onOutputEnd(end wire.Place) error {
 		r.out.end = end.Offset + 1
 	}
 	seen := r.in[end.Index].seen
+	r.in[end.Index].whole = seen >= end.Offset
 	nobody := r.client == nil && r.sink == nil && r.taker == nil && !r.gone
 	if seen < end.Offset && nobody {
 		r.missed = true

@@ -45,6 +45,7 @@ type nodeStreams struct {
 	want     uint64 // stdin offset that the node can take
 	asked    uint64 // offset of the gap last asked for, +1
 	pieces   int    // taken since the last credit
+	whole    bool   // all output was received
 }
 
 // outlet is the knowledge that a node has of its own output, which the origin takes.

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -212,6 +213,26 @@ func (rs *Routes) Reattach(j filch.JobID, c *Client, seen []wire.Mark) {
 	r.mark(seen)
 	r.mu.Unlock()
 	r.resendAll()
+}
+
+// Lacking returns those of the nodes of which the origin of a job, this node, may not have all
+// output.
+func (rs *Routes) Lacking(j filch.JobID, nodes []filch.NodeName) (lacking []filch.NodeName) {
+	r := rs.find(j)
+	for _, n := range nodes {
+		if r == nil || !r.whole(n) {
+			lacking = append(lacking, n)
+		}
+	}
+	return lacking
+}
+
+// whole reports whether all output of a node is here.
+func (r *route) whole(n filch.NodeName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.nodes, n)
+	return i >= 0 && i < len(r.in) && r.in[i].whole
 }
 
 // End notes that the Node knows the end of a job of this origin.

@@ -21,8 +21,8 @@ type gangTasks interface {
 	// [Gangs.Go].
 	OnLaunched(t *local.Turn, serial uint64) (goes bool)
 	// OnEnd tells that nothing of the gang is left, but for ranks on lost nodes. Nodes had its
-	// ranks.
-	OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost []filch.NodeName, e launcher.EndRecord)
+	// ranks. Silent nodes were lost after their ranks had ended.
+	OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost, silent []filch.NodeName, e launcher.EndRecord)
 }
 
 // Gangs are the runs of tasks that are gangs.
@@ -95,14 +95,19 @@ func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	delete(g.jobs, j.id)
 	g.origin.parents.onParentOver(t, j)
 	g.origin.spares.leave(t, j, e.Cause.Kind == launcher.CauseNodeLost && j.run != nil)
-	var lost []filch.NodeName
+	var lost, silent []filch.NodeName
 	if j.run != nil {
+		for i := range j.run.participants {
+			if j.run.participants[i].lost && e.State == filch.OK {
+				silent = append(silent, j.run.launch.Nodes[i].Node)
+			}
+		}
 		all, _ := j.run.lostParticipants()
 		for i := range all {
 			lost = append(lost, all[i].Node)
 		}
 	}
-	g.tasks.OnEnd(t, j.gang, filch.Ident{Job: j.id, Attempt: j.attempt}, j.rankNodes(), lost, e)
+	g.tasks.OnEnd(t, j.gang, filch.Ident{Job: j.id, Attempt: j.attempt}, j.rankNodes(), lost, silent, e)
 }
 
 // renewEvery is the time between renewals of the leases of a run.

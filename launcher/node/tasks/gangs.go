@@ -162,7 +162,7 @@ func (g *Gangs) start(t *local.Turn, run uint64) {
 // OnEnd passes the end of a gang to the caller, who has the output of the gang, and
 // passes the end on by [Tasks.TaskEnds]. While ranks may run on lost nodes the gang has not
 // ended: neither the next attempt nor a job that waits for the task may begin beside them.
-func (g *Gangs) OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost []filch.NodeName, e launcher.EndRecord) {
+func (g *Gangs) OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost, silent []filch.NodeName, e launcher.EndRecord) {
 	end := launcher.TaskEnd{Kind: e.Cause.Kind, Code: e.Code, Usage: e.Usage, Text: e.Cause.Text}
 	switch e.Cause.Kind {
 	case launcher.CauseSignal, launcher.CauseOOM:
@@ -173,7 +173,7 @@ func (g *Gangs) OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, los
 	if e.State == filch.OK {
 		end.Kind = launcher.CauseNone
 	}
-	end.Run, end.Nodes = last.Job, nodes
+	end.Run, end.Nodes, end.Silent = last.Job, nodes, silent
 	if r := g.tasks.runs[serial]; len(lost) > 0 && r != nil {
 		r.gang.ending = true
 		g.tasks.remains.AwaitRun(t, last.Job, last.Attempt, lost, func(t *local.Turn) { g.end(t, serial, end) })
