@@ -156,8 +156,9 @@ type (
 	// KeeperDone reports the end of all processes of the attempt on this node; the keeper
 	// has handed on all output. Left counts processes that could not be killed.
 	KeeperDone struct {
-		Ident filch.Ident
-		Left  int32
+		Ident  filch.Ident
+		Left   int32
+		Unsent bool // the origin did not take all output: set by the launcher
 	}
 
 	// KeeperGone reports a keeper that vanished without KeeperDone; the remaining

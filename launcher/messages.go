@@ -91,6 +91,7 @@ type (
 		Ends         []RankEnd
 		Left         int32             // with PhaseDone: processes that could not be killed
 		Participants []LostParticipant // all of the launch, if a Halt asked for the list
+		Unsent       bool              // with PhaseDone: the origin did not take all output of the ranks
 	}
 
 	// ProgressAck says how many ends of a participant the origin has. With Done the

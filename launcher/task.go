@@ -188,8 +188,8 @@ type TaskEnd struct {
 	// the node of rank 0 first, if the ranks were launched.
 	Run   filch.JobID
 	Nodes []filch.NodeName
-	// Of a gang that ended well: nodes lost after their ranks had ended, and before the nodes
-	// said that the owner has all output.
+	// Of a gang that ended well: nodes that were lost after their ranks had ended, and before the
+	// owner had all output, and nodes that gave up sending output.
 	Silent []filch.NodeName
 }
 

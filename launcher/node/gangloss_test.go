@@ -162,6 +162,26 @@ func TestAGangNamesTheNodeLostWithItsOutput(t *testing.T) {
 	}
 }
 
+// A node whose launcher gave up sending output to the owner is named, too.
+func TestAGangNamesTheNodeThatKeptItsOutput(t *testing.T) {
+	w := newNet(t, 4, 4)
+	w.watchGang()
+	id, _, with := w.gangOfTwo(false)
+	for _, k := range w.running(launcher.TaskID{Job: id}, 0) {
+		if k.host.Name != with {
+			k.finish(k.planned(), 0)
+			continue
+		}
+		k.over, k.ended = true, k.planned()
+		k.say(launcher.RanksEnded{Ident: k.start.Launch.Ident, Ends: k.ended})
+		k.say(launcher.KeeperDone{Ident: k.start.Launch.Ident, Unsent: true})
+	}
+	w.until("the gang to end", 20*sec, func() bool { return len(w.chores.gangEnds) > 0 })
+	if e := w.chores.gangEnds[0]; e.Kind != launcher.CauseNone || !slices.Equal(e.Silent, []filch.NodeName{with}) {
+		t.Errorf("the gang ended as %+v, want a good end, and %s silent", e, with)
+	}
+}
+
 // A gang with --once is lost with its owner when its ranks are gone, not before: a retry would
 // begin beside the ranks. A node with ranks may learn of the death later than the others.
 func TestAOnceGangIsLostAfterItsRanks(t *testing.T) {

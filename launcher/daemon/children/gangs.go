@@ -324,9 +324,9 @@ func (gs *gangs) keepOutput(g *runningGang, e *launcher.TaskEnd) {
 // silent notes in the end of a gang that the last output of nodes may be missing.
 func (gs *gangs) silent(g *runningGang, e *launcher.TaskEnd) {
 	e.Cut = true
-	e.Text = fmt.Sprintf("%s did not get the last output of task %d.%d from %s, lost after the ranks there had ended well; run the task again if the output matters",
+	e.Text = fmt.Sprintf("%s did not get the last output of task %d.%d from %s: lost after the ranks there had ended well, or out of reach for long; run the task again if the output matters",
 		gs.in.Self, g.start.Job, g.start.Index, launcher.ListNames(e.Silent))
-	gs.in.Watch.Log().Warn("output may be missing: a node was lost after its ranks had ended", "job", int(g.start.Job), "peer", launcher.ListNames(e.Silent))
+	gs.in.Watch.Log().Warn("output may be missing: a node was lost after its ranks had ended, or could not send output", "job", int(g.start.Job), "peer", launcher.ListNames(e.Silent))
 }
 
 // cut notes in the end of a gang that output is missing, with the reason: a full disk, as a

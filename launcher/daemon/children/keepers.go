@@ -424,7 +424,10 @@ func (ks *Keepers) onEvent(t *inputs.Turn, k *keeperProcess, ev any) {
 		if ks.gangs.Hold(e.Ident, func() { ks.in.Post(func(t *inputs.Turn) { ks.onEvent(t, k, ev) }) }) {
 			return
 		}
-		again := func() { ks.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, ev, t.Out) }) }
+		again := func(unsent bool) {
+			e.Unsent = unsent
+			ks.in.Post(func(t *inputs.Turn) { t.Node.Keeper(t.Now, e, t.Out) })
+		}
 		if k.Hold(again) {
 			return
 		}

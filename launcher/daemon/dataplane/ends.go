@@ -87,8 +87,8 @@ func (k *Keeper) Settle() {
 }
 
 // Hold has done called when the origin has all output of the keeper; false: no output
-// is missing.
-func (k *Keeper) Hold(done func()) bool {
+// is missing. Unsent tells that the wait was too long.
+func (k *Keeper) Hold(done func(unsent bool)) bool {
 	r := k.route.Load()
 	return r != nil && r.hold(done)
 }

@@ -207,7 +207,7 @@ func (r *route) onOutputEnd(end wire.Place) error {
 	case seen < end.Offset:
 		r.toIndex(end.Index, overlay.Metadata, wire.KindResend, wire.Place{Index: end.Index, Offset: seen}.Encode())
 	case own:
-		r.release()
+		r.release(false)
 	default:
 		r.relay(r.nodes[end.Index], overlay.Metadata, wire.KindOutputSeen, end.Encode())
 	}
@@ -316,7 +316,7 @@ func (r *route) heldTooLong() bool {
 	r.mu.Unlock()
 	if late {
 		r.plane.in.Watch.Log().Warn("output was lost: the origin does not take it", "job", int(r.ident.Job), "peer", string(r.origin))
-		r.release()
+		r.release(true)
 	}
 	return late
 }
@@ -358,7 +358,7 @@ func (r *route) settle(k *Keeper) {
 // here need not wait for an origin there.
 func (r *route) onLost(n filch.NodeName) {
 	if r.origin == n {
-		r.release()
+		r.release(false)
 		return
 	}
 	for i, name := range r.nodes {

@@ -50,11 +50,11 @@ type nodeStreams struct {
 
 // outlet is the knowledge that a node has of its own output, which the origin takes.
 type outlet struct {
-	end     uint64 // offset of the last byte, from the keeper, +1; 0 unknown
-	seen    bool   // the origin has all output
-	done    func() // the keeper's end, held until the origin has all output
-	late    int    // beats since the end was held back
-	stalled bool   // a send failed: the keeper is to repeat output from stall
+	end     uint64            // offset of the last byte, from the keeper, +1; 0 unknown
+	seen    bool              // the origin has all output
+	done    func(unsent bool) // the keeper's end, held until the origin has all output
+	late    int               // beats since the end was held back
+	stalled bool              // a send failed: the keeper is to repeat output from stall
 	stall   uint64
 }
 
@@ -196,7 +196,7 @@ func (r *route) onNodeFrame(from filch.NodeName, in wire.Relay) error {
 		}
 		return r.onFrame(in.Kind, in.Body, true)
 	case wire.KindOutputSeen:
-		r.release()
+		r.release(false)
 	}
 	r.toKeeper(in.Kind, in.Body)
 	return nil
@@ -205,7 +205,7 @@ func (r *route) onNodeFrame(from filch.NodeName, in wire.Relay) error {
 // hold keeps the end of this node's keeper back until the origin has all of its output:
 // output and ends go over different streams, and on a restarted origin, the client may
 // come back later than the end. hold reports false when no output is missing.
-func (r *route) hold(done func()) bool {
+func (r *route) hold(done func(unsent bool)) bool {
 	if r.kept {
 		return false
 	}
@@ -221,15 +221,15 @@ func (r *route) hold(done func()) bool {
 	return true
 }
 
-// release passes on the keeper's end.
-func (r *route) release() {
+// release passes on the keeper's end. Unsent tells that the origin did not take all output.
+func (r *route) release(unsent bool) {
 	r.mu.Lock()
 	r.out.seen = true
 	done := r.out.done
 	r.out.done = nil
 	r.mu.Unlock()
 	if done != nil {
-		done()
+		done(unsent)
 	}
 }
 

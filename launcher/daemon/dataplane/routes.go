@@ -197,7 +197,7 @@ func (rs *Routes) Unbind(c *Client) {
 	r.mu.Unlock()
 	rs.mu.Unlock()
 	if gone && r.origin == rs.in.Self {
-		r.release() // nobody will take the output
+		r.release(false) // nobody will take the output
 	}
 	if idle {
 		rs.drop(j, r)

@@ -95,6 +95,7 @@ type participant struct {
 	phase   launcher.Phase
 	done    bool
 	lost    bool
+	unsent  bool  // output of the node is missing
 	swept   bool  // the node reported no process left
 	kept    bool  // recorded as done
 	owed    bool  // the last acknowledgement waits for the store

@@ -196,6 +196,7 @@ type verdict struct {
 func (a *attempts) onParticipantOver(t *local.Turn, j *job, i int, m *launcher.Progress) {
 	r, s := j.run, &j.run.participants[i]
 	node := r.launch.Nodes[i].Node
+	s.unsent = m.Unsent
 	if m.Phase == launcher.PhaseDone && m.Cause == launcher.CauseNodeLost {
 		a.onParticipantLost(t, j, i, m.Err.Text)
 		return

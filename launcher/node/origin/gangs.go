@@ -21,7 +21,7 @@ type gangTasks interface {
 	// [Gangs.Go].
 	OnLaunched(t *local.Turn, serial uint64) (goes bool)
 	// OnEnd tells that nothing of the gang is left, but for ranks on lost nodes. Nodes had its
-	// ranks. Silent nodes were lost after their ranks had ended.
+	// ranks. Of silent nodes not all output may have come.
 	OnEnd(t *local.Turn, serial uint64, last filch.Ident, nodes, lost, silent []filch.NodeName, e launcher.EndRecord)
 }
 
@@ -98,7 +98,7 @@ func (g *Gangs) dismiss(t *local.Turn, j *job, e launcher.EndRecord) {
 	var lost, silent []filch.NodeName
 	if j.run != nil {
 		for i := range j.run.participants {
-			if j.run.participants[i].lost && e.State == filch.OK {
+			if s := &j.run.participants[i]; (s.lost || s.unsent) && e.State == filch.OK {
 				silent = append(silent, j.run.launch.Nodes[i].Node)
 			}
 		}

@@ -31,7 +31,7 @@ func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
 		}
 	case launcher.KeeperDone:
 		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
-			p.fault.left = ev.Left
+			p.fault.left, p.flags.unsent = ev.Left, ev.Unsent
 			if p.abandoned() {
 				p.fault.cause = launcher.CauseNodeLost
 				p.fault.err = *filch.Errorf(filch.NodeLost, "the launcher of %s stood still, and the keeper ended its ranks", h.Cfg.Name)

@@ -79,6 +79,7 @@ type flags struct {
 	orphan   bool   // the origin is dead: do not report
 	freed    bool   // the slots are given back
 	killed   bool   // a KILL was forwarded
+	unsent   bool   // the origin did not take all output
 	adopted  bool   // may repeat ends
 	listAll  bool   // the origin has forgotten the other participants
 	sigsFrom uint64 // the incarnation of the origin whose signals are counted
@@ -375,7 +376,7 @@ func (h *Ranks) report(t *local.Turn, p *participant) {
 	ends = ends[:min(len(ends), MaxEndsPerTell)]
 	m := &launcher.Progress{
 		Job: p.key.Job, Attempt: p.key.Attempt, Index: p.index, Lease: p.launch.Nodes[p.index].Lease, Phase: p.phase,
-		Cause: p.fault.cause, Err: p.fault.err, First: p.have, Ends: ends, Left: p.fault.left,
+		Cause: p.fault.cause, Err: p.fault.err, First: p.have, Ends: ends, Left: p.fault.left, Unsent: p.flags.unsent,
 	}
 	if p.flags.listAll {
 		m.Participants = p.launch.Participants()
