@@ -73,6 +73,7 @@ launcher/config: . launcher/config/place launcher/topology mtc/policy mtc/workfl
 launcher/config/place: . launcher/topology
 launcher/daemon: *
 launcher/daemon/children: . launcher launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/staging launcher/events launcher/output launcher/proc launcher/slurmenv launcher/topology launcher/watch launcher/wire mtc/record mtc/workflow
+launcher/daemon/dashboard: .
 launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launcher/output launcher/watch launcher/wire
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/daemon/metrics: . launcher/daemon/query
@@ -156,6 +157,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/logs":      {"cli", "ui"},
 	"cmd/filch/scrape":    {"cli", "ui"},
 	"cmd/filch/stats":     {"cli", "ui"},
+	"cmd/filch/dashboard": {"cli", "ui"},
 	"cmd/filch/top":       {"cli", "filchd", "ui"},
 	"cmd/filchtop":        {"ui"},
 	"cmd/filchtop/screen": {"ui"},

@@ -6,6 +6,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/dashboard"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/cmd/filch/forecast"
 	"github.com/filch-hpc/filch/cmd/filch/manual"
@@ -39,6 +40,7 @@ func commands() []command {
 
 		{name: "ps", build: psCommand},
 		{name: "top", build: top.Command},
+		{name: "dashboard", build: dashboard.Command},
 		{name: "tasks", build: tasklist.ListCommand},
 		{name: "info", build: infoCommand},
 		{name: "export", build: exportCommand},

@@ -74,6 +74,7 @@ type Daemon struct {
 	store      *storeLog
 	lock       *os.File
 	exports    exports // of the metrics
+	board      board   // the dashboard
 }
 
 // New takes the state directory for this process, restores the records of an earlier
@@ -140,9 +141,10 @@ func New(cfg Config) (*Daemon, error) {
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
 		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.store,
-		Incarnation: d.Incarnation, Metrics: d.exports.info, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
+		Incarnation: d.Incarnation, Metrics: d.exports.info, Board: d.board.order, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
 	d.exports.in, d.cfg.Metrics.Read = d.in, d.queries.Read
+	d.board.begin(d)
 	d.inbound = newInbound(d)
 	return d, nil
 }

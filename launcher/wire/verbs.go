@@ -27,6 +27,7 @@ const (
 	VerbMetrics = "metrics" // -> []MetricsInfo of all nodes, this one first
 	VerbGrows   = "grows"   // the instance has a pool of allocations from now on, at this node
 	VerbGlance  = "glance"  // [JOB] -> Overview of all nodes, with the longest tasks of JOB; of one node, a Glance
+	VerbBoard   = "board"   // [BoardStop] -> BoardInfo; the launcher serves its dashboard, or ends it; of local clients only
 	VerbRoster  = "roster"  // [OnlyHere] -> []RosterInfo of all nodes, this one first
 	VerbLookup  = "lookup"  // KEY -> LookupInfo; KEY is a job, a node or the key of a record
 	VerbKnown   = "known"   // -> names of the nodes that one node knows
@@ -54,6 +55,9 @@ const OnlyHere = "here"
 
 // WithProcessors asks each node for its processors and the numbers of its free slots.
 const WithProcessors = "processors"
+
+// BoardStop ends the dashboard.
+const BoardStop = "stop"
 
 // The scopes of VerbDown.
 const (
@@ -121,6 +125,15 @@ type MetricsInfo struct {
 	Token   string         `json:"token,omitempty"`   // a request must carry; absent: none, or the answer of another node
 	Trouble string         `json:"trouble,omitempty"` // why the node does not serve what it was asked to
 	Silent  bool           `json:"silent,omitempty"`  // did not answer
+}
+
+// BoardInfo says where a launcher serves its dashboard. The URL opens the page to everyone on
+// the machine: only clients of the launcher get the URL.
+type BoardInfo struct {
+	URL      string `json:"url,omitempty"` // absent: nowhere
+	Port     int    `json:"port,omitempty"`
+	Was      bool   `json:"was"`      // the dashboard was served before
+	Browsers int    `json:"browsers"` // pages that are open
 }
 
 // RosterInfo is a node's view of the shared store, and of its own part.

@@ -49,6 +49,7 @@ type page struct {
 	Asked    asked            `json:"asked"`
 	Steals   steals           `json:"steals"`
 	Clocks   string           `json:"clocks"`
+	Graph    *graph           `json:"graph,omitempty"` // of a workflow, for --json
 }
 
 // nodeRow is a node of the page.
@@ -108,10 +109,12 @@ type collector struct {
 	open    map[gang]gathering
 	parents [][]int32 // of a task of a workflow, by index
 	slots   []int32   // of a task, by index; empty: all take work.Each
+	flow    *flow     // of a workflow, where the graph is wanted
 }
 
-// collect reads a job of tasks, or a run, which has no tasks.
-func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
+// collect reads a job of tasks, or a run, which has no tasks. With wantGraph, the page has
+// the graph of a workflow.
+func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) (*page, error) {
 	k := &collector{conn: c, at: map[filch.NodeName]int32{}, states: map[filch.NodeName]*wire.NodeInfo{}}
 	p := &k.page
 	if err := cli.Ask(c, cli.QueryWait, &p.Job, wire.VerbInfo, id.String()); err != nil {
@@ -128,6 +131,9 @@ func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
 		return p, nil
 	}
 	job, err := taskrecords.Open(c, id)
+	if err == nil && wantGraph && job.Rec.Graph {
+		k.flow = newFlow(job.Rec.Total)
+	}
 	if err == nil {
 		err = k.nodes(job.Spec)
 	}
@@ -141,6 +147,9 @@ func collect(c *client.Client, id filch.JobID, instance string) (*page, error) {
 		return nil, err
 	}
 	k.running(job.Spec)
+	if k.flow != nil && len(k.parents) > 0 {
+		p.Graph = k.flow.graph(k.parents)
+	}
 	k.events()
 	k.sumUp()
 	return p, nil
@@ -191,6 +200,7 @@ func (k *collector) tasks(job *taskrecords.Job) error {
 	err := job.Each(func(i int32, t *record.Task) error {
 		name := job.Spec.Name(i)
 		p.Again += max(int32(t.Attempt)-1, 0)
+		k.flow.ended(i, t)
 		switch started := t.Began > 0 && t.By.Node != ""; {
 		case !t.State.Final():
 			return nil
@@ -260,6 +270,7 @@ func (k *collector) running(spec *record.Spec) {
 			continue
 		}
 		k.page.Unknown--
+		k.flow.running(t)
 		k.ends = append(k.ends, ended{
 			Bar:  bar{Begin: k.work.End - int64(t.Took*1e9), End: k.work.End, Node: k.node(t.Node), Slots: k.width(t.Index)},
 			Task: spec.Name(t.Index), State: filch.Running,

@@ -20,7 +20,7 @@ import (
 
 // Command is filch report.
 func Command(g *cli.Global) *cobra.Command {
-	path := ""
+	path, asJSON := "", false
 	c := &cobra.Command{
 		Use:     "report JOB -o FILE",
 		GroupID: "jobs",
@@ -34,21 +34,27 @@ tasks, and the tasks that did not end well, with their last lines. Memory and pr
 stand beside what was asked, with the bytes of output. Of a run, the page has the summary only.
 
 The page shows the last attempt of each task; the time of earlier attempts counts as idle. The
-drains, losses, gathers and steals come from the nodes, which keep their last events only.`,
-		Example: "  filch report 7 -o r.html\n  filch report last -o r.html",
+drains, losses, gathers and steals come from the nodes, which keep their last events only.
+
+--json prints the data of the page instead, and of a workflow the graph of its tasks with
+the chain of tasks that decides how long the workflow takes.`,
+		Example: "  filch report 7 -o r.html\n  filch report last -o r.html\n  filch report 7 --json > r.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if path == "" {
-				return ui.Misused(filch.Errorf(filch.Invalid, "-o FILE is missing").WithHint("filch report %s -o report.html", args[0]))
+			if (path == "") != asJSON {
+				return ui.Misused(filch.Errorf(filch.Invalid, "filch report takes -o FILE or --json").WithHint("filch report %s -o report.html", args[0]))
 			}
 			conn, ids, err := g.Jobs(args)
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			p, err := collect(conn, ids[0], conn.Dir.Instance)
-			if err != nil {
+			p, err := collect(conn, ids[0], conn.Dir.Instance, asJSON)
+			switch {
+			case err != nil:
 				return err
+			case asJSON:
+				return p.print()
 			}
 			if err := p.write(path); err != nil {
 				kind := filch.Unavailable
@@ -66,7 +72,17 @@ drains, losses, gathers and steals come from the nodes, which keep their last ev
 		},
 	}
 	c.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the data of the page as JSON")
 	return c
+}
+
+// print prints the data in one line: a value has no line of its own, as there may be millions.
+func (p *page) print() error {
+	b, err := json.Marshal(p)
+	if err == nil {
+		_, err = os.Stdout.Write(append(b, '\n'))
+	}
+	return err
 }
 
 //go:embed page.html

@@ -35,6 +35,7 @@ func (k *collector) differ(job *taskrecords.Job) error {
 				return filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", job.ID, err.Error())
 			}
 			k.parents, line = append(k.parents, n.Parents), n.Body
+			k.flow.named(i, n.Name)
 		}
 		k.slots[i] = max(spec.Room(launcher.TaskNeed(line)).Slots, 1)
 	}

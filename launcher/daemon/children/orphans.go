@@ -3,6 +3,7 @@ package children
 import (
 	"context"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -37,6 +38,20 @@ func (c *children) ended(pid int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, pid)
+}
+
+// Other starts a process that is neither a keeper nor a runner. The caller waits for the
+// process, and then calls ended; until then the process is no orphan.
+func (ks *Keepers) Other(cmd *exec.Cmd) (ended func(), err error) {
+	c := &ks.own
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	pid := cmd.Process.Pid
+	c.known[pid] = true
+	return func() { c.ended(pid) }, nil
 }
 
 // orphans waits for the orphans that have ended and lists the others.

@@ -48,6 +48,7 @@ type Parts struct {
 
 	Incarnation func() uint64 // of this launcher
 	Metrics     func() wire.MetricsInfo
+	Board       func(stop bool) (wire.BoardInfo, error)
 	Network     func() Network
 
 	// Drain and Down carry out the orders of the same names.
@@ -140,6 +141,11 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return counters{sv}.work(local)
 	case wire.VerbMetrics:
 		return counters{sv}.metrics(local)
+	case wire.VerbBoard:
+		if !local {
+			return nil, filch.Errorf(filch.Invalid, "a node tells no other node where its dashboard is")
+		}
+		return sv.daemon.Board(arg(0) == wire.BoardStop)
 	case wire.VerbGlance:
 		return glancer{sv}.glance(arg, local)
 	case wire.VerbGrows:
