@@ -82,7 +82,7 @@ test: ## what every user can: units, scenes, scripts, some seeds, real MPI on vi
 
 # What `make test` leaves out. ROOTED holds packages of which all tests need root,
 # SIZED those with tests that are smaller with -short, and LARGE names those tests.
-ROOTED   := ./testbed/metrics ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
+ROOTED   := ./testbed/dashboard ./testbed/metrics ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
 SIZED    := ./launcher/node ./launcher/proc ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestSilentLauncher$$|^TestKeeperStopped|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
 
