@@ -24,7 +24,7 @@ func TestDashboardShowsALostNode(t *testing.T) {
 	}
 	flow := s.filch("workflow", "run", "--detach", path)
 	bag := s.filch("submit", "-J", "dock", "--retries", "1", "--array", "1-900", "--", "sh", "-c", "sleep 0.$((4 + FILCH_TASK % 6)); test $((FILCH_TASK % 77)) != 7")
-	s.filch("submit", "-J", "ring", "-n", "12", "--array", "1-8", "--", "sleep", "2")
+	s.filch("submit", "-J", "ring", "-n", "12", "--array", "1-8", "--", "sleep", "3")
 	b := browse(t, 1200, 620)
 	b.scheme("light")
 	b.do(chromedp.Navigate(s.filch("dashboard") + "#nodes/" + bag))
@@ -44,7 +44,7 @@ func TestDashboardShowsALostNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await("the dead node", `document.getElementById("heat").getAttribute("aria-label") === "5 nodes; 1 dead" && document.getElementById("totals").textContent.includes("1 not up")`)
-	b.await("gangs that run or gather", `window.page.look.jobs.some(j => j.name === "ring" && j.state === "running")`)
+	b.await("slots of the bag", `window.page.look.nodes.some(n => (n.holders || []).some(h => h.id === `+bag+`))`)
 	b.picture("dashboard")
 	b.do(chromedp.KeyEvent("4"))
 	b.scheme("dark")

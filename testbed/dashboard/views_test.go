@@ -70,6 +70,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	}
 	b.clean()
 	s.keys(b, bag)
+	s.mouse(b, bag, flow)
 	s.hostileNames(b, bag)
 	b.clean()
 	s.filch("dashboard", "--stop")
@@ -98,6 +99,60 @@ func (s *site) keys(b *tab, bag string) {
 	for _, key := range []string{"+", "+", kb.ArrowRight, kb.ArrowLeft, kb.ArrowDown, kb.ArrowUp, "-", "0", "r", "]", "["} {
 		b.do(chromedp.KeyEvent(key))
 	}
+}
+
+// mouse points at, clicks, turns and drags what the canvases show.
+func (s *site) mouse(b *tab, bag, flow string) {
+	s.t.Helper()
+	use := func(id, events string) {
+		s.t.Helper()
+		read[bool](b, fmt.Sprintf(`(() => {
+			const c = document.getElementById(%q), r = c.getBoundingClientRect();
+			const at = (x, y) => ({clientX: r.x + x, clientY: r.y + y, bubbles: true, pointerId: 1});
+			const move = (x, y) => c.dispatchEvent(new PointerEvent("pointermove", at(x, y)));
+			const wheel = (x, y, by) => c.dispatchEvent(new WheelEvent("wheel", {...at(x, y), deltaY: by, cancelable: true}));
+			c.setPointerCapture = () => {};
+			const drag = (x, y, toX, toY) => { c.dispatchEvent(new PointerEvent("pointerdown", at(x, y))); move(toX, toY); c.dispatchEvent(new PointerEvent("pointerup", at(toX, toY))); };
+			%s
+			return true;
+		})()`, id, events))
+	}
+	tip := func(text string) string {
+		return fmt.Sprintf(`document.getElementById("tip").textContent.includes(%q)`, text)
+	}
+	choose := func(job string) {
+		s.t.Helper()
+		for range 10 {
+			if read[bool](b, `location.hash.endsWith("/`+job+`")`) {
+				return
+			}
+			b.do(chromedp.KeyEvent("["))
+		}
+		s.t.Fatalf("[ does not come to job %s", job)
+	}
+	b.do(chromedp.KeyEvent("1"))
+	b.await("the nodes", painted("heat"))
+	use("heat", `move(120, 10);`)
+	b.await("the slots of n1", tip("n1: up, "))
+	b.do(chromedp.KeyEvent("6"), chromedp.KeyEvent("4"))
+	for range 4 {
+		b.do(chromedp.KeyEvent("]"))
+	}
+	choose(flow)
+	b.await("the graph", `document.getElementById("graph").getAttribute("aria-label") === "graph of 15 tasks"`)
+	use("graph", `drag(300, 300, 320, 310); wheel(300, 300, -1); wheel(300, 300, 1);`)
+	b.do(chromedp.KeyEvent("0"))
+	b.await("the fetched task", fmt.Sprintf(`(() => { const c = document.getElementById("graph"), r = c.getBoundingClientRect(); for (let x = 0; x < 300; x += 20) for (let y = 0; y < r.height; y += 8) { c.dispatchEvent(new PointerEvent("pointermove", {clientX: r.x + x, clientY: r.y + y})); if (%s) return true; } return false; })()`, tip("task "+flow+".")))
+	choose(bag)
+	b.await("that a bag has no graph", tip("is a bag; choose a workflow"))
+	b.do(chromedp.KeyEvent("3"))
+	b.await("the bag", tip("Job "+bag))
+	use("timeline", `wheel(600, 60, -1); drag(600, 60, 500, 40); wheel(600, 60, 1);`)
+	b.do(chromedp.KeyEvent("0"))
+	b.await("a task of the bag", fmt.Sprintf(`(() => { const c = document.getElementById("timeline"), r = c.getBoundingClientRect(); for (let x = 80; x < 800; x += 5) for (let y = 0; y < r.height; y += 8) { c.dispatchEvent(new PointerEvent("pointermove", {clientX: r.x + x, clientY: r.y + y})); if (%s) return true; } return false; })()`, tip("task "+bag+".")))
+	choose("1") // a run, which has no tasks
+	b.await("the nodes of a run", tip("Job 1 wall: 2 nodes with ranks"))
+	b.await("the bars of a run", painted("timeline"))
 }
 
 // hostileNames holds the texts of the page against the names: no name became an element, and

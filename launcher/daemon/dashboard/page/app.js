@@ -195,4 +195,4 @@ document.addEventListener("visibilitychange", () => {
 const [view, job] = location.hash.slice(1).split("/");
 if (+job > 0) state.job = +job;
 show(view);
-connect();
+if (!document.hidden) connect();

@@ -3,7 +3,7 @@
 // drawn thick.
 import {clean, make, css, time, sized, fetchData, stateColor} from "./lib.js";
 
-const boxWide = 110, boxHigh = 20, stepX = 160, stepY = 27, named = .55, pause = 4000, restFactor = 10;
+const boxWide = 110, boxHigh = 20, stepX = 160, stepY = 27, named = .55, pause = 4000, restFactor = 30;
 let canvas = null, main = null, data = null, job = 0, fault = "", reading = null, again = 0, tasks = [], scale = 1, x0 = 0, y0 = 0, moved = false, drag = null, hint = "";
 
 export function enter(place, state) {
@@ -42,13 +42,14 @@ function zoom(by, x, y, state) {
 	state.redraw();
 }
 
-async function load(state) {
+async function load(state, keep) {
 	reading?.abort();
 	clearTimeout(again);
+	if (keep && document.hidden) { again = setTimeout(() => load(state, true), pause); return; }
 	reading = new AbortController();
 	const signal = reading.signal, want = state.job, began = performance.now();
 	const look = state.look?.jobs.find(j => j.id === want);
-	if (look && look.kind !== "workflow") { job = want; data = null; fault = "job " + want + " is a " + look.kind + "; choose a workflow"; state.redraw(); return; }
+	if (look && look.kind !== "workflow") { job = want; data = null; fault = "job " + want + " is a " + look.kind + "; choose a workflow"; state.say(fault); state.redraw(); return; }
 	if (!want) return;
 	if (job !== want) { job = want; data = null; fault = ""; }
 	try {
@@ -62,7 +63,7 @@ async function load(state) {
 	}
 	say(state);
 	state.redraw();
-	if (data && data.job.exit_code === null) again = setTimeout(() => load(state), Math.max(pause, (performance.now() - began) * restFactor));
+	if (data && data.job.exit_code === null) again = setTimeout(() => load(state, true), Math.max(pause, (performance.now() - began) * restFactor));
 }
 
 function say(state) {

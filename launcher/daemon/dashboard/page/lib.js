@@ -38,7 +38,7 @@ export const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", () => { known = {}; });
 export const css = name => known[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const jobColor = id => "hsl(" + (id * 137.5) % 360 + " 58% " + css("--light") + ")";
-export const stateColor = s => css({ok: "--ok", failed: "--bad", killed: "--bad", lost: "--bad", running: "--run", ready: "--ready", waiting: "--idle"}[s] || "--other");
+export const stateColor = s => css({ok: "--ok", failed: "--bad", killed: "--bad", lost: "--bad", running: "--run", ready: "--ready", waiting: "--wait"}[s] || "--other");
 
 // rgba is a color as a pixel of an ImageData.
 const probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});

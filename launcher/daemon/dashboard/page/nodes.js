@@ -79,6 +79,7 @@ export function draw(state) {
 			if (style === "full") g.fillRect(x, y, s, s);
 			else if (style === "hollow" && s > 4) { g.lineWidth = 2; g.strokeRect(x + 1, y + 1, s - 2, s - 2); }
 			else if (style === "cross" && s > 4) { g.lineWidth = 1.5; g.beginPath(); g.moveTo(x + 1, y + 1); g.lineTo(x + s - 1, y + s - 1); g.moveTo(x + s - 1, y + 1); g.lineTo(x + 1, y + s - 1); g.stroke(); }
+			else if (style === "cross") g.fillRect(x, y, s, s);
 			else { g.globalAlpha = .5; g.fillRect(x, y, s, s); g.globalAlpha = 1; }
 		});
 		if (many) continue;

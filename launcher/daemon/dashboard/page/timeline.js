@@ -5,7 +5,7 @@
 import {clean, make, css, time, sized, pixels, rgba, fetchData, dark} from "./lib.js";
 
 const left = 76, axisHigh = 20, rowMost = 16, rowLeast = 2, gap = 4, timesMax = 1000;
-const pause = 5000, restFactor = 10; // between two readings of a job that runs: also this many times a reading
+const pause = 5000, restFactor = 30; // between two readings of a job that runs: also this many times a reading
 const names = ["ok", "failed", "stopped", "running"];
 // frameTimes are the milliseconds of the script in the last frames.
 const frameTimes = window.frameTimes = [];
@@ -61,6 +61,7 @@ const viewHigh = () => Math.max(Math.min(main.clientHeight - axisHigh - 12, deep
 async function load(state, keep) {
 	reading?.abort();
 	clearTimeout(again);
+	if (keep && document.hidden) { again = setTimeout(() => load(state, true), pause); return; }
 	reading = new AbortController();
 	const signal = reading.signal, want = state.job, began = performance.now();
 	if (!want) { fault = "no job"; return; }
