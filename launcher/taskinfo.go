@@ -23,8 +23,10 @@ type Task struct {
 	// A start before these was not recorded, and may have happened.
 	Maybe bool           `json:"maybe_one_more,omitempty"`
 	Node  filch.NodeName `json:"node,omitempty"` // of a gang: its owner, which has the output
-	// Of a running gang: the nodes of its ranks, the node of rank 0 first.
+	// Of a gang: the nodes of its ranks, the node of rank 0 first, and the number of further
+	// nodes of an ended gang that the record does not list.
 	Nodes []filch.NodeName `json:"nodes,omitempty"`
+	More  int32            `json:"nodes_more,omitempty"`
 	Began int64            `json:"began_unix_us,omitempty"`
 	// The same, in the unit of all other times.
 	BeganNS int64   `json:"began_unix_ns,omitempty"`
@@ -106,6 +108,7 @@ func (t *Task) Fill(e *record.Task) {
 	t.BeganNS = e.Began * 1e3
 	t.Began, t.Took, t.Bytes, t.Cut = e.Began, float64(e.TookUS)/1e6, e.Bytes, e.Cut
 	t.ByCopy, t.Rivals = e.Copy, rivalsOf(e)
+	t.Nodes, t.More = record.NodesOf(e.Nodes)
 	if e.Usage != nil {
 		t.Used = UsedOf(*e.Usage)
 	}
@@ -152,6 +155,8 @@ type TasksHere struct {
 	Running int64 `json:"running"`
 	// Tasks ended here that the job's record does not count yet, and the other counts no more.
 	Ending bool `json:"ending,omitempty"`
+	// The first start of a task of the job on this node, in unix nanoseconds; 0 none.
+	Began int64 `json:"began_unix_ns,omitempty"`
 	// Of the ready tasks: not started here, because they cannot finish in time.
 	Late int64 `json:"late"`
 	// The estimated time of a task, in seconds; 0 if unknown. If Limited, the estimate is
@@ -233,5 +238,6 @@ type Live struct {
 	Job     filch.JobID `json:"id"`
 	Ready   int64       `json:"ready"`
 	Running int64       `json:"running"`
-	Ending  bool        `json:"ending,omitempty"` // as in [TasksHere]
+	Ending  bool        `json:"ending,omitempty"`        // as in [TasksHere]
+	Began   int64       `json:"began_unix_ns,omitempty"` // the same
 }

@@ -40,20 +40,18 @@ func (c *Core) Answered(now time.Duration, tag uint64, a record.Answer, out *Out
 
 // watchJob watches j's record.
 func (c *Core) watchJob(j *job) {
-	if j.view.watch != 0 {
-		return
+	if j.view.watch == 0 {
+		j.view.watch = c.commits.propose(record.Proposal{Op: record.OpWatch, Key: record.KeyJob(j.id), Kind: record.RecordJob}, func(a record.Answer) {
+			c.onJobAnswer(j, a)
+		})
 	}
-	j.view.watch = c.commits.propose(record.Proposal{Op: record.OpWatch, Key: record.KeyJob(j.id), Kind: record.RecordJob}, func(a record.Answer) {
-		c.onJobAnswer(j, a)
-	})
 }
 
 func (c *Core) unwatch(j *job) {
-	if j.view.watch == 0 {
-		return
+	if j.view.watch != 0 {
+		c.out.Proposals = append(c.out.Proposals, c.commits.Unwatch(j.view.watch))
+		j.view.watch = 0
 	}
-	c.out.Proposals = append(c.out.Proposals, c.commits.Unwatch(j.view.watch))
-	j.view.watch = 0
 }
 
 // lookJob looks up j's record. All calls before the answer share a single further lookup:

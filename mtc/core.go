@@ -363,6 +363,7 @@ type JobStatus struct {
 	Pace    policy.Pace
 	Need    int   // number of the need of a task that waits here, as in [record.Spec.Need]
 	Takes   int32 // what a task that waits here takes of the job's pool
+	Began   int64 // unix ns of the first start on this node; 0 none
 }
 
 // Job is the node's knowledge of a job.
@@ -371,13 +372,11 @@ func (c *Core) Job(id filch.JobID) (JobStatus, bool) {
 	if j == nil {
 		return JobStatus{}, false
 	}
-	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil, Ending: j.pending.Owed()}
+	s := JobStatus{Job: id, Here: j.queues(), Spec: j.spec, Record: j.rec, Leads: j.leader != nil, Ending: j.pending.Owed(), Began: j.pending.Began()}
 	for _, r := range c.exec.list.All() {
 		switch {
 		case r.job != j:
-		case !r.started:
-			s.Opening++
-		case r.opening:
+		case !r.started || r.opening:
 			s.Opening++
 		case r.gang().Ranks > 0 && r.stage != launched:
 			s.Here.Running--

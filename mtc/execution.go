@@ -221,6 +221,9 @@ func (e *execution) launch(id uint64) {
 	r := e.list.Find(id)
 	r.started, r.began, r.may = true, e.now, r.gang().Ranks == 0
 	j := r.job
+	if r.may {
+		j.pending.Begins(e.core.wall(e.now))
+	}
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
 		Nth: record.Starts(r.item.Attempt, r.item.Maybe), Spec: j.spec, Need: max(r.item.Need-1, 0), Payload: r.payload, Inputs: r.item.Inputs,
@@ -349,6 +352,6 @@ func (c *Core) endOf(r *run, e *End) record.Task {
 	return record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
 		Began: c.wall(r.began) / 1000, TookUS: r.ran(c.now).Microseconds(), Usage: e.Usage,
-		Stages: queue.StagesOf(r.item.Since, r.began, e.In, e.Out), Rivals: c.copies.Rivals(e.Run),
+		Stages: queue.StagesOf(r.item.Since, r.began, e.In, e.Out), Rivals: c.copies.Rivals(e.Run), Nodes: e.Nodes,
 	}
 }

@@ -183,6 +183,7 @@ func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) (goes bool) {
 	c.exec.used.Sub(r.room())
 	c.exec.leave(r)
 	r.stage, r.began = launched, now
+	r.job.pending.Begins(c.wall(now))
 	if r.may = !r.item.Tracked || mutantGangEarly; !r.may {
 		r.opening = true
 		gate := gate{}

@@ -25,9 +25,9 @@ type End struct {
 	In     time.Duration // from the start, until the inputs were there
 	Out    time.Duration // since the process ended, until the outputs were taken
 	Ours   bool          // the task could not be run: the command is not at fault
-	// Recalled: the task was stopped for a gang, or found no room in the slots held for the
-	// gang. The start does not count.
+	// Recalled: stopped for a gang, or without room in the slots of the gang; the start does not count.
 	Recalled bool
+	Nodes    []record.NodeRun // of a gang, as [record.Task.Nodes]
 }
 
 // Start asks the caller to start a task.

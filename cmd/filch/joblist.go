@@ -57,7 +57,9 @@ func secondsColumn(name string, n func(*launcher.JobInfo) float64, without func(
 }
 
 // notStarted reports whether a job has no start, so that its times mean nothing.
-func notStarted(j *launcher.JobInfo) bool { return len(j.Nodes) == 0 && !cli.IsTasks(j) }
+func notStarted(j *launcher.JobInfo) bool {
+	return len(j.Nodes) == 0 && (!cli.IsTasks(j) || j.Elapsed == 0)
+}
 
 // heldState is the word of ps, info and explain for the state of a held job. JSON has the
 // state without regard to the hold, and the holder.
@@ -96,7 +98,7 @@ var jobColumns = []jobColumn{
 		}
 		return ui.Clock(time.Unix(0, endOf(j)))
 	}, byNumber(endOf)},
-	secondsColumn("waited", func(j *launcher.JobInfo) float64 { return j.Waited }, cli.IsTasks),
+	secondsColumn("waited", func(j *launcher.JobInfo) float64 { return j.Waited }, func(*launcher.JobInfo) bool { return false }),
 	secondsColumn("elapsed", func(j *launcher.JobInfo) float64 { return j.Elapsed }, notStarted),
 	numberColumn("cpu", func(j *launcher.JobInfo) float64 { return j.User + j.System }, func(j *launcher.JobInfo) string { return ui.CPU(&j.Used) }),
 	numberColumn("memory", func(j *launcher.JobInfo) int64 { return j.Peak }, func(j *launcher.JobInfo) string { return ui.Peak(&j.Used) }),

@@ -14,7 +14,7 @@ func someJobs() []launcher.JobInfo {
 	zero, three, task := int32(0), int32(3), int32(7)
 	return []launcher.JobInfo{
 		{ID: 40, Name: "dock/a", Kind: "run", State: "running", Submit: 1e9, Elapsed: 5, Ranks: 4, Nodes: []filch.NodeName{"n1"}, Left: 55},
-		{ID: 2, Name: "dock/b", Kind: "bag", State: "failed", Code: &three, Submit: 2e9, Elapsed: 9, Tasks: launcher.TaskCounts{Total: 6, OK: 5, Failed: 1}},
+		{ID: 2, Name: "dock/b", Kind: "bag", State: "failed", Code: &three, Submit: 2e9, Waited: 4, Elapsed: 9, Tasks: launcher.TaskCounts{Total: 6, OK: 5, Failed: 1}},
 		{ID: 3, Name: "step", Kind: "step", State: "running", Parent: 40, Submit: 3e9},
 		{ID: 4, Name: "over", Kind: "step", State: "ok", Code: &zero, Parent: 40, Submit: 4e9},
 		{ID: 5, Name: "of a task", Kind: "step", State: "running", Parent: 2, Task: &task, Submit: 5e9},
@@ -72,7 +72,7 @@ func TestJobColumns(t *testing.T) {
 	for name, want := range map[string]string{
 		"id": "40 2 5 6", "name": "dock/a dock/b of a task wait", "code": "- 3 - -", "size": "4 6 0 0", "elapsed": "5s 9s - -",
 		"left": "55s - - -", "parent": "- - 2.7 -", "nodes": "n1 - - -", "cause": "- - - room", "where": "n1 6, 5 ok, 1 failed  room",
-		"tasks": "4 6, 5 ok, 1 failed 0 0", "waited": "0s - 0s 0s",
+		"tasks": "4 6, 5 ok, 1 failed 0 0", "waited": "0s 4s 0s 0s",
 	} {
 		c, err := findColumn(name)
 		if err != nil {

@@ -274,10 +274,10 @@ func printJob(d tasklist.Job) {
 		field("attempt", fmt.Sprint(j.Attempt))
 	}
 	field("submitted", ui.Clock(time.Unix(0, j.Submit)))
-	if len(j.Nodes) > 0 {
+	if len(j.Nodes) > 0 || cli.IsTasks(j) {
 		field("waited", filch.ShortTime(time.Duration(j.Waited*float64(time.Second))))
 	}
-	if len(j.Nodes) > 0 || cli.IsTasks(j) {
+	if !notStarted(j) {
 		field("elapsed", ranFor(j))
 	}
 	field("cpu", ui.Modes(&j.Used))

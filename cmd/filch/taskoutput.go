@@ -19,7 +19,6 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -276,15 +275,14 @@ func printTask(t *tasklist.Row, full string) {
 	}
 }
 
-// printTaskNodes shows the node of a task. The ranks of a gang may run on other nodes than its owner,
-// and the record of an ended gang has the owner alone.
+// printTaskNodes shows the node of a task; of a gang, the nodes of its ranks and its owner.
 func printTaskNodes(t *tasklist.Row) {
 	name := "node"
 	if t.Gang {
 		name = "owner"
 	}
 	if len(t.Nodes) > 0 {
-		ui.Printf("%-10s %s\n", "nodes", ui.Clean(spec.FormatHosts(t.Nodes)))
+		ui.Printf("%-10s %s\n", "nodes", ui.Clean(t.GangNodes()))
 	}
 	ui.Printf("%-10s %s\n", name, ui.Clean(string(t.Node)))
 }

@@ -46,6 +46,7 @@ type Pending struct {
 	blocks map[int32]*block
 	zones  map[int32]*zone
 	unsaid int64
+	began  int64
 	tells  []tell // ends that the graph's leader did not receive, or did not acknowledge
 }
 
@@ -54,6 +55,16 @@ func (p *Pending) Owed() bool { return len(p.blocks) > 0 || len(p.zones) > 0 || 
 
 // Unsaid is the number of ends that are not recorded.
 func (p *Pending) Unsaid() int64 { return p.unsaid }
+
+// Begins notes that a task of the job starts on this node at a unix time in ns.
+func (p *Pending) Begins(at int64) {
+	if p.began == 0 {
+		p.began = at
+	}
+}
+
+// Began is the time of the first start on this node; 0 none.
+func (p *Pending) Began() int64 { return p.began }
 
 // Tells reports whether the job's leader owes an acknowledgment.
 func (p *Pending) Tells() bool { return len(p.tells) > 0 }

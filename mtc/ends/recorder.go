@@ -234,7 +234,7 @@ func (r *Recorder) sendTally(z *zone) {
 }
 
 func (r *Recorder) sendZone(z *zone, t record.Tally) {
-	op := record.JobOp{Kind: record.JobZoneTally, Tally: record.ZoneTally{Zone: z.num, Tally: t}, At: r.node.Wall()}
+	op := record.JobOp{Kind: record.JobZoneTally, Tally: record.ZoneTally{Zone: z.num, Tally: t}, At: r.node.Wall(), Began: z.job.Pending().Began()}
 	r.node.Merge(record.KeyJob(z.job.ID()), record.RecordJob, record.EncodeJobOp(op), func(a record.Answer) {
 		j := z.job
 		z.flying = false

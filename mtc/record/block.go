@@ -171,14 +171,15 @@ const (
 	taskStages
 	taskCopy
 	taskRivals
-	taskAll = taskRivals<<1 - 1
+	taskNodes
+	taskAll = taskNodes<<1 - 1
 )
 
 func (t *Task) present() (flags uint64) {
 	for k, is := range [...]bool{
 		t.State != 0, t.Attempt != FirstAttempt || t.Hop != 0 || t.Crashes != 0, t.Owner != (Owner{}), t.Started,
 		t.Extra != 0, t.Bytes != 0, t.Code != 0, t.Maybe, t.Cut, t.Take != 0, t.Usage != nil, t.Recalls > 0,
-		len(t.Earlier) > 0, t.Stages != nil, t.Copy, len(t.Rivals) > 0,
+		len(t.Earlier) > 0, t.Stages != nil, t.Copy, len(t.Rivals) > 0, len(t.Nodes) > 0,
 	} {
 		if is {
 			flags |= 1 << k
@@ -236,6 +237,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskRivals != 0 {
 		rivals(c, &t.Rivals)
+	}
+	if flags&taskNodes != 0 {
+		nodeRuns(c, &t.Nodes)
 	}
 	t.Started, t.Maybe, t.Cut, t.Copy = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0, flags&taskCopy != 0
 }
@@ -342,11 +346,12 @@ const (
 	endStages
 	endCopy
 	endRivals
+	endNodes
 )
 
 // more is the last byte of a BlockEnd, and the fields that only some ends have.
 func (p *BlockOp) more(c *Codec) {
-	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil, p.Copy, len(p.Rivals) > 0)
+	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil, p.Copy, len(p.Rivals) > 0, len(p.Nodes) > 0)
 	p.Cut, p.Copy = flags&endCut != 0, flags&endCopy != 0
 	if flags&endUsage != 0 {
 		c.someUsage(&p.Usage)
@@ -356,6 +361,9 @@ func (p *BlockOp) more(c *Codec) {
 	}
 	if flags&endRivals != 0 {
 		rivals(c, &p.Rivals)
+	}
+	if flags&endNodes != 0 {
+		nodeRuns(c, &p.Nodes)
 	}
 }
 

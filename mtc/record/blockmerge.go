@@ -98,7 +98,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	t.Maybe, t.Take, t.Usage, t.Stages = t.Maybe || p.Maybe, 0, p.Usage, p.Stages
-	t.Copy, t.Rivals = p.Copy, p.Rivals
+	t.Copy, t.Rivals, t.Nodes = p.Copy, p.Rivals, p.Nodes
 	return VerdictDone
 }
 

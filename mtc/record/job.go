@@ -24,6 +24,9 @@ type Job struct {
 	// Ended is the unix time in ns when the last end was counted, by the clock of the
 	// counting node; 0 not yet.
 	Ended int64
+	// Began is the unix time in ns of the first start of a task on a node that has recorded
+	// ends, by the clock of this node; 0: not known, or none has started.
+	Began int64
 	Orders
 	Long int32 // chunks of long texts
 }
@@ -91,7 +94,8 @@ func (j *Job) fields(c *Codec) {
 	c.Flag(&j.Closed)
 	c.Flag(&j.Graph)
 	c.Flag(&j.Lines)
-	c.Flag(&j.Partial)
+	flags := c.Facts(j.Partial, j.Began > 0)
+	j.Partial = flags&jobPartial != 0
 	end := uint8(j.Void)
 	if j.Serial > 0 {
 		end |= jobOrders
@@ -121,6 +125,10 @@ func (j *Job) fields(c *Codec) {
 	}
 	List(c, &j.Added, maxAdditions, 5, (*Addition).fields)
 	Int(c, &j.Ended)
+	if flags&jobBegan != 0 {
+		Int(c, &j.Began)
+		c.Require(j.Began > 0)
+	}
 	if end&jobOrders != 0 {
 		j.Orders.fields(c)
 		c.Require(j.Serial > 0)
@@ -130,6 +138,12 @@ func (j *Job) fields(c *Codec) {
 		c.Require(j.Long > 0 && j.Long <= LongChunks)
 	}
 }
+
+// Flags before the byte of Void: Partial, and that Began follows Ended.
+const (
+	jobPartial = 1 << iota
+	jobBegan
+)
 
 // Flags in the byte of Void: orders and the number of chunks follow, and behind the list of
 // the jobs before a list of their events, and further conditions.
@@ -177,6 +191,7 @@ type JobOp struct {
 	To    Owner
 	Tally ZoneTally
 	At    int64 // time of a possible end of the job, as Job.Ended
+	Began int64 // JobZoneTally: the first start of a task of the job on the proposing node; 0 none
 	// JobOrder: the tasks to cancel, and the reason; if there are none, whether the job is
 	// held, by whom, and the serial of the orders that the change goes by. JobVoid: the
 	// reason.
@@ -225,6 +240,7 @@ func (p *JobOp) fields(c *Codec) {
 	case JobZoneTally:
 		p.Tally.fields(c)
 		Int(c, &p.At)
+		Amount(c, &p.Began)
 	default:
 		c.Fail()
 	}

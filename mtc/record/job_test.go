@@ -32,3 +32,18 @@ func TestJobState(t *testing.T) {
 		}
 	}
 }
+
+// A job begins with the first start that a node reports with its tallies.
+func TestJobBegan(t *testing.T) {
+	v := (&Job{Total: 9, Closed: true}).Encode()
+	for _, c := range []struct{ began, want int64 }{{0, 0}, {500, 500}, {700, 500}, {0, 500}, {300, 300}} {
+		var err error
+		v, _, err = mergeJob(v, EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{Tally: Tally{OK: 1}}, Began: c.began}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := DecodeJob(v); err != nil || j.Began != c.want {
+			t.Errorf("a report of %d: the job began at %d, %v, want %d", c.began, j.Began, err, c.want)
+		}
+	}
+}

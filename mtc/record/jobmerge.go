@@ -76,6 +76,9 @@ func (j *Job) apply(p *JobOp) Verdict {
 		case ok && (p.Tally.Sum() > j.Zones[i].Sum() || mutantTallyBack):
 			j.Zones[i] = p.Tally
 		}
+		if p.Began > 0 && (j.Began == 0 || p.Began < j.Began) {
+			j.Began = p.Began
+		}
 	}
 	return VerdictDone
 }

@@ -51,6 +51,11 @@ func TestLayoutsStay(t *testing.T) {
 	rivals := []Rival{{Owner: bob}, {Owner: alice, Over: true}}
 	copied := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Copy: true, Rivals: rivals}}}
 	copiedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Copy: true, Rivals: rivals}}}
+	began := *job
+	began.Began, began.Partial = 1<<40, true
+	runs := []NodeRun{{"n9", 1}, {"n1", 8}, {"", 300}}
+	gang := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Nodes: runs}}}
+	gangOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Nodes: runs}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	stages := &Stages{Queued: 12340 * time.Millisecond, In: 1500 * time.Microsecond, Out: 800 * time.Microsecond}
 	staged := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Stages: stages}}}
@@ -96,7 +101,7 @@ func TestLayoutsStay(t *testing.T) {
 		"close":      {EncodeJobOp(JobOp{Kind: JobClose, At: 77}), "039a01", nil, nil},
 		"void":       {EncodeJobOp(JobOp{Kind: JobVoid, Void: filch.Skipped, At: 77}), "04079a01", nil, nil},
 		"lose":       {EncodeJobOp(JobOp{Kind: JobLose, From: alice, To: bob}), "05026e3107066e6f64652d32ac02", nil, nil},
-		"tally":      {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77}), "0602ac0202030405069a01", nil, nil},
+		"tally":      {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77}), "0602ac0202030405069a0100", nil, nil},
 		"used block": {usedBlock.Encode(), "01026e310701078108036e840100c08db70190038150", usedBlock, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"used job":   {usedJob.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000100080206a0060100ac02000000008680808008c08db70190038150010506bc05026e31070f", &usedJob, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"used ops":   {EncodeBlockOps(usedOps, false), "0001026e3107010101010000000003000a0c0003c08db70190038150", usedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
@@ -107,6 +112,10 @@ func TestLayoutsStay(t *testing.T) {
 		"earlier":    {earlier.Encode(), "02026e3107066e6f64652d32ac0201078e2003000000020100", earlier, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"copied":     {copied.Encode(), "02026e3107066e6f64652d32ac020107818003036e8401000201000001", copied, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"copied ops": {EncodeBlockOps(copiedOps, false), "0002026e3107066e6f64652d32ac02010101010000000003000a0c00180201000001", copiedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"began":      {began.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000103080206a0060200ac02020304050601010000000000010506bc05026e31070f808080808040", &began, func(v []byte) (any, error) { return DecodeJob(v) }},
+		"gang":       {gang.Encode(), "01026e31070107818004036e84010003026e3901026e310800ac02", gang, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"gang ops":   {EncodeBlockOps(gangOps, false), "0001026e3107010101010000000003000a0c002003026e3901026e310800ac02", gangOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"began ops":  {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77, Began: 70}), "0602ac0202030405069a0146", nil, nil},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 		"cap op":     {CapOp{Limit: 4, Owner: bob, Seq: 500, Want: 6, Deed: CapLose}.Encode(), "04066e6f64652d32ac02f4030601", nil, nil},

@@ -35,6 +35,9 @@ type Task struct {
 	// Rivals are the other starts of the attempt that ended: of the task, if a copy ended first,
 	// else of copies. At most MaxReplicas.
 	Rivals []Rival
+	// Nodes had the ranks of the gang that ended, the node of rank 0 first; none: not a gang, or
+	// not known.
+	Nodes []NodeRun
 }
 
 // Rival is a start that another start of the same attempt outdid.

@@ -107,12 +107,21 @@ func (t *Row) shownState() string {
 	return t.State
 }
 
-// nodes are the node of the task, or of a running gang the nodes of its ranks, and the nodes of
-// its copies.
+// GangNodes are the nodes of the ranks of a gang; "" if they are not known.
+func (t *Row) GangNodes() string {
+	text := spec.FormatHosts(t.Nodes)
+	if t.More > 0 {
+		text += fmt.Sprintf(" and %d more", t.More)
+	}
+	return text
+}
+
+// nodes are the node of the task, or of a gang the nodes of its ranks, and the nodes of its
+// copies.
 func (t *Row) nodes() string {
 	var s strings.Builder
 	if len(t.Nodes) > 0 {
-		s.WriteString(spec.FormatHosts(t.Nodes))
+		s.WriteString(t.GangNodes())
 	} else {
 		s.WriteString(string(t.Node))
 	}

@@ -150,6 +150,29 @@ func FindAll(c *client.Client, id filch.JobID, tasks []int32) ([]Row, error) {
 	return list, nil
 }
 
+// nameGang completes the explanation of an ended task with the nodes of the ranks, if the task is a
+// gang.
+func (v *view) nameGang(x *launcher.Explanation) error {
+	at, ok := v.Spec.Index(*x.Task)
+	if !ok || !v.Spec.Gangs() {
+		return nil
+	}
+	list := []Row{v.listed(at)}
+	if err := v.describe(list); err != nil || !list[0].Gang {
+		return err
+	}
+	end, err := v.end(at)
+	if err != nil {
+		return err
+	}
+	x.Text += "; this node was the owner of the gang, and has its output"
+	if end != nil && len(end.Nodes) > 0 {
+		list[0].Fill(end)
+		x.Text += "; the ranks ran on " + list[0].GangNodes()
+	}
+	return nil
+}
+
 // Name completes the explanation of a workflow's task with the names of this task and of
 // the tasks that it waits for.
 func Name(c *client.Client, x *launcher.Explanation) error {
@@ -162,10 +185,8 @@ func Name(c *client.Client, x *launcher.Explanation) error {
 	}
 	switch x.State {
 	case filch.OK.String(), filch.Failed.String(), filch.Killed.String(), filch.Lost.String():
-		if gang, err := v.isGang(*x.Task); err != nil {
+		if err := v.nameGang(x); err != nil {
 			return err
-		} else if gang {
-			x.Text += "; this node was the owner of the gang, and has its output: the records do not have the nodes of the ranks"
 		}
 	}
 	if !v.Rec.Graph {
@@ -192,17 +213,6 @@ func Name(c *client.Client, x *launcher.Explanation) error {
 		}
 	}
 	return err
-}
-
-// isGang reports whether a task, by its number for people, is a gang.
-func (v *view) isGang(name int32) (bool, error) {
-	at, ok := v.Spec.Index(name)
-	if !ok || !v.Spec.Gangs() {
-		return false, nil
-	}
-	list := []Row{v.listed(at)}
-	err := v.describe(list)
-	return list[0].Gang, err
 }
 
 // node reads the name and the parents of a workflow's task.

@@ -34,8 +34,8 @@ or each node of a run, with the stages of files and of the launch; an arrow for 
 for files that moved; how many tasks ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
 also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
 
-The bars come from the records of ended tasks: of each task, its last attempt. The records
-do not have the nodes of a gang's ranks: its bar is on the node that owned the gang. The steals
+The bars come from the records of ended tasks: of each task, its last attempt. A gang has a
+bar on each node of its ranks. The steals
 come from the nodes, which keep their last events only. The clocks of the nodes are
 measured, and a clock that differs is corrected.`,
 		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
@@ -101,6 +101,7 @@ type writer struct {
 
 	tasks, without int64  // ended tasks; tasks without a span
 	gangs          bool   // some tasks are gangs
+	partly         int64  // gangs not drawn on all of their nodes
 	steals         int64  // drawn
 	transfers      int64  // likewise
 	lost           uint64 // events that nodes have dropped
@@ -205,15 +206,26 @@ func (w *writer) add(s *sorter, files *transfers, index, name int32, t *record.T
 	begin := w.clocks.Correct(t.By.Node, t.Began*1e3)
 	p := span{
 		Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: name,
-		Try: int32(t.Attempt), Code: t.Code, State: t.State, Node: w.paint.row(t.By.Node),
+		Try: int32(t.Attempt), Code: t.Code, State: t.State,
 	}
 	if t.Stages != nil {
 		p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
 	}
 	w.tasks++
+	nodes, more := record.NodesOf(t.Nodes)
+	if len(nodes) == 0 {
+		nodes = []filch.NodeName{t.By.Node}
+	}
+	if w.gangs && (len(t.Nodes) == 0 || more > 0) {
+		w.partly++
+	}
+	p.Node = w.paint.row(nodes[0]) // has the outputs of a gang
 	files.add(index, &p, t.Bytes)
-	if err := s.add(&p); err != nil {
-		return filch.Errorf(filch.Unavailable, "%s", err.Error())
+	for _, n := range nodes {
+		p.Node = w.paint.row(n)
+		if err := s.add(&p); err != nil {
+			return filch.Errorf(filch.Unavailable, "%s", err.Error())
+		}
 	}
 	return nil
 }
@@ -248,8 +260,8 @@ func (w *writer) say() {
 		if w.transfers > 0 {
 			text += ", files moved " + filch.Plural(w.transfers, "time")
 		}
-		if w.gangs {
-			text += "; each gang is drawn on its owner alone: the records do not have the nodes of its ranks"
+		if w.partly > 0 {
+			text += fmt.Sprintf("; of %s the records do not have all nodes", filch.Plural(w.partly, "gang"))
 		}
 		if w.without > 0 {
 			text += fmt.Sprintf("; %s without a recorded start and end", filch.Plural(w.without, "task"))

@@ -211,7 +211,7 @@ func joinGlances(all []*wire.Glance) *wire.Overview {
 			if sums[l.Job] == nil {
 				sums[l.Job] = &tasks.Sum{}
 			}
-			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Gathers: l.Gathers, Lacks: l.Lacks})
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Began: l.Began, Gathers: l.Gathers, Lacks: l.Lacks})
 		}
 	}
 	running.Add(&found)

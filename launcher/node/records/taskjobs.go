@@ -253,16 +253,26 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 			code, i.Cause = 1, causeOf(j, t)
 		}
 		i.Code = &code
-		if j.Ended > 0 {
-			i.Elapsed = float64(max(j.Ended-j.Ticket.UnixNS, 0)) / 1e9
-		}
+		wall = j.Ended
 	} else {
 		i.Open = !j.Closed
 		i.Held = j.By
 		if t.Sum() == 0 || j.Singly() {
 			i.Dep, i.Begin = j.Conditions.String(), j.Begin
 		}
-		i.Elapsed = float64(max(wall-j.Ticket.UnixNS, 0)) / 1e9
 	}
+	i.Waited, i.Elapsed = spans(j, t, wall)
 	return i
+}
+
+// spans are the seconds from the submission of a job to the first start of a task, and from
+// there to a unix time in ns. Without a known start a job with ended tasks began at once.
+func spans(j *record.Job, t record.Tally, until int64) (waited, elapsed float64) {
+	began := j.Began
+	if began == 0 && t.Sum() == t.Skipped+t.Cancelled {
+		began = until
+	}
+	until = max(until, j.Ticket.UnixNS)
+	began = min(max(began, j.Ticket.UnixNS), until)
+	return float64(began-j.Ticket.UnixNS) / 1e9, float64(until-began) / 1e9
 }

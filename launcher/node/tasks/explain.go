@@ -27,6 +27,9 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Ready += v.Ready
 	s.Running += v.Running
 	s.Ending = s.Ending || v.Ending
+	if v.Began > 0 && (s.Began == 0 || v.Began < s.Began) {
+		s.Began = v.Began
+	}
 	s.Late += v.Late
 	s.Held += v.Held
 	s.Tied += v.Tied
@@ -76,6 +79,9 @@ func (s *Sum) Fill(i *launcher.JobInfo) {
 	c.Running = int32(min(s.Running, int64(left)))
 	c.Ready = int32(min(s.Ready, int64(left-c.Running)))
 	c.Waiting = left - c.Running - c.Ready
+	if at := float64(max(s.Began-i.Submit, 0)) / 1e9; s.Began > 0 && at < i.Waited {
+		i.Elapsed, i.Waited = i.Waited+i.Elapsed-at, at
+	}
 	if c.Running > 0 {
 		i.State = filch.Running.String()
 	}
@@ -176,7 +182,7 @@ func (e *explainer) tasksText(rec *record.Job, i *launcher.JobInfo, s *Sum) (tex
 		return text + restingText(s) + remainsText(s), stuck
 	}
 	if w := before.New(i.ID, rec.Name, &rec.Conditions); w != nil && c.Waiting == c.Total {
-		if met, _ := w.Verdict(i.Submit + int64(i.Elapsed*1e9)); !met {
+		if met, _ := w.Verdict(i.Submit + int64((i.Waited+i.Elapsed)*1e9)); !met {
 			return w.Text(), false
 		}
 	}

@@ -18,7 +18,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		return w.Gangs.remaining(id, launcher.TasksHere{})
 	}
 	h := launcher.TasksHere{
-		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running, Ending: j.Ending,
+		Waiting: j.Here.Waiting, Ready: j.Here.Dedicated + j.Here.Shared, Running: j.Here.Running, Ending: j.Ending, Began: j.Began,
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
 	}
 	if j.Spec != nil {
@@ -73,7 +73,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 func (w *Tasks) Live() (all []launcher.Live) {
 	for id := range w.core.Look().Live() {
 		if h := w.TasksHere(id); h.Ready+h.Running > 0 || h.Ending {
-			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running, Ending: h.Ending})
+			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running, Ending: h.Ending, Began: h.Began})
 		}
 	}
 	return all

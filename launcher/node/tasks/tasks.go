@@ -260,7 +260,7 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 	t := w.Turn(now, out)
 	for i := range ends {
 		e := &ends[i]
-		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Moved: e.Moved, Moving: e.Moving, In: e.In, Out: e.Out, Final: e.Final, Ours: e.Kind == launcher.CauseOurs && e.Began == 0}
+		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Moved: e.Moved, Moving: e.Moving, In: e.In, Out: e.Out, Final: e.Final, Ours: e.Kind == launcher.CauseOurs && e.Began == 0, Nodes: record.NodeRuns(e.Nodes)}
 		if u := e.Usage; u != (filch.Usage{}) {
 			end.Usage = &u
 		}
