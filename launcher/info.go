@@ -38,7 +38,9 @@ type JobInfo struct {
 	// What the job waits for before it begins, as --dep and --begin say.
 	Dep   string `json:"dep,omitempty"`
 	Begin int64  `json:"begin_unix_ns,omitempty"`
-	Used         // by the ended ranks or tasks
+	// Of a job of tasks that filch down ended: the tasks that had no end.
+	Unfinished *int32 `json:"unfinished,omitempty"`
+	Used              // by the ended ranks or tasks
 	// Attempts before this one that lost a node.
 	Lost []LostAttempt `json:"lost_attempts,omitempty"`
 	// Of a bag: tasks without a recorded end that no node has. They end, or move, and count as
@@ -87,20 +89,16 @@ const BadEnds = " did not end well: "
 const CancelReason = "filch cancel: "
 
 // DownCause is the cause of the end of a run that filch down ended, and begins the cause of a
-// job of tasks: see [TasksDown].
+// job of tasks.
 const DownCause = "filch down"
 
-// tasksDown is the text of TasksDown.
-const tasksDown = DownCause + ": %d of %d tasks had not ended"
-
-// TasksDown is the cause of the end of a job of tasks when filch down ends the instance.
-func TasksDown(left, total int32) string { return fmt.Sprintf(tasksDown, left, total) }
-
-// LeftByDown returns the tasks that had not ended, of a cause by TasksDown.
-func LeftByDown(cause string) (left int32, ok bool) {
-	total := int32(0)
-	n, _ := fmt.Sscanf(cause, tasksDown, &left, &total)
-	return left, n == 2
+// GoesDown ends a job of tasks, as filch down ends the instance.
+func (i *JobInfo) GoesDown() {
+	k, code := &i.Tasks, int32(1)
+	left := max(k.Total-k.OK-k.Failed-k.Killed-k.Lost-k.Skipped-k.Cancelled, 0)
+	i.Code, i.State, i.Open, i.Held = &code, filch.Cancelled.String(), false, ""
+	i.Cause, i.Unfinished = fmt.Sprintf("%s: %d of %d tasks had not ended", DownCause, left, k.Total), &left
+	k.Cancelled, k.Waiting, k.Running = k.Cancelled+left, 0, 0
 }
 
 // TaskCounts counts the tasks of a job by state.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/events"
@@ -75,14 +74,8 @@ func (p *pastJobs) cancelled(t *inputs.Turn) {
 	list := t.Node.Led(time.Now().UnixNano())
 	past := make([]launcher.PastJob, len(list))
 	for i := range list {
-		j := &list[i]
-		k := &j.Tasks
-		left := max(k.Total-k.OK-k.Failed-k.Killed-k.Lost-k.Skipped-k.Cancelled, 0)
-		j.Cause = launcher.TasksDown(left, k.Total)
-		code := int32(1)
-		j.Code, j.State, j.Open, j.Held = &code, filch.Cancelled.String(), false, ""
-		k.Cancelled, k.Waiting, k.Running = k.Cancelled+left, 0, 0
-		past[i].Info = *j
+		list[i].GoesDown()
+		past[i].Info = list[i]
 	}
 	p.add(past)
 	p.closed = true

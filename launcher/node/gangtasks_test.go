@@ -166,7 +166,7 @@ func TestAGangSaysThatItLacksNodes(t *testing.T) {
 	w.run(sec)
 	w.declare("n2", filch.Dead)
 	w.run(sec)
-	want := "filch cannot use 3 nodes, since 2 could take part; this ends when more nodes are there"
+	want := "filch cannot use 3 nodes: 2 could take part; this ends when more nodes are there"
 	if h := w.nodes["n1"].node.TasksHere(id); h.Gathers != 1 || h.Lacks != want {
 		t.Errorf("%d gangs gather, and one says %q, want %q", h.Gathers, h.Lacks, want)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
-	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/history"
@@ -136,12 +135,10 @@ func sayCancelled(uuid string, began time.Time) {
 	}
 	tasks := 0
 	list, _, err := history.Read(dir, began.UnixNano(), func(e *history.Entry) bool {
-		_, down := launcher.LeftByDown(e.Job.Cause)
-		return e.UUID == uuid && down
+		return e.UUID == uuid && e.Job.Unfinished != nil
 	})
 	for i := range list {
-		left, _ := launcher.LeftByDown(list[i].Job.Cause)
-		tasks += int(left)
+		tasks += int(*list[i].Job.Unfinished)
 	}
 	if err == nil && len(list) > 0 {
 		ui.Say(fmt.Sprintf("%s of %s had not ended, as filch history --all shows", filch.Plural(tasks, "task"), filch.Plural(len(list), "job")))

@@ -90,8 +90,6 @@ func (e *explainer) before(j *job) string {
 	return ""
 }
 
-const moreNodes = "; waits for more nodes"
-
 // missing returns a line about the wait of a job: how much is missing, and the jobs and
 // nodes that have the slots.
 func (e *explainer) missing(j *job) string {
@@ -110,7 +108,7 @@ func (e *explainer) missing(j *job) string {
 			if e.Grows {
 				return err.Text + "; waits for nodes of a pool (filch pool)"
 			}
-			return err.Text + moreNodes
+			return err.Text + "; waits for more nodes"
 		}
 		return ""
 	}

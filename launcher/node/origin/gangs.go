@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -74,12 +73,11 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 	if !g.Gathers(id) {
 		return ""
 	}
-	text := g.origin.explainer.missing(g.jobs[id])
-	if fault, ok := strings.CutSuffix(text, moreNodes); ok {
-		what, why, _ := strings.Cut(fault, ": ")
-		return "filch " + what + ", since " + why + "; this ends when more nodes are there"
+	j, x := g.jobs[id], g.origin.explainer
+	if err := g.NeverFits(&j.need); err != nil && j.gather == nil && !g.ListPartial && !g.Grows && x.before(j) == "" {
+		return "filch " + err.Text + "; this ends when more nodes are there"
 	}
-	return text
+	return x.missing(j)
 }
 
 // Nodes are the nodes of the ranks of a gang, the node of rank 0 first; none before the launch.
