@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -127,7 +128,9 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 		f.view.Job = f.view.Job || targets[i].Job != targets[0].Job
 	}
 	many := len(spans) > 1 || !spans[0].One()
-	r := &logs.Reader{Targets: targets, Follow: f.follow}
+	r := &logs.Reader{Targets: targets, Follow: f.follow, Again: func(deadline time.Time) (*client.Client, error) {
+		return cli.Reconnect(c.Dir, targets[0].Job, deadline)
+	}}
 	logs.FindRivals(c, targets)
 	if f.failed {
 		r.Show = append(r.Show, logs.Failed)

@@ -27,8 +27,8 @@ func waitCommand(g *cli.Global) *cobra.Command {
 		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
 else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
 not the jobs. When filch down ends the instance first, the exit code is 123. When only the
-launcher ends, filch wait goes on with another launcher on this machine; so does filch submit
---wait or --progress that prints no output of tasks.`,
+launcher ends, filch wait goes on with another launcher on this machine, at most 100 times; so
+do filch logs -f, filch attach, and filch submit with --wait or an option that follows.`,
 		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ func waitFor(c *client.Client, ids []filch.JobID, limit time.Duration, show, qui
 // waitForOne waits for the end of a job. After the loss of the launcher, waitForOne goes on
 // with another one, again, which then serves the other jobs.
 func waitForOne(c *client.Client, id filch.JobID, limit time.Duration, deadline time.Time) (j launcher.JobInfo, again *client.Client, err error) {
-	var until time.Time // for errors after a loss: launchers that go down know less and less
+	var losses cli.Losses // launchers that go down know less and less
 	for {
 		args := []string{id.String()}
 		if limit > 0 {
@@ -123,10 +123,11 @@ func waitForOne(c *client.Client, id filch.JobID, limit time.Duration, deadline 
 			return j, again, nil
 		}
 		// A launcher that goes down answers before the end of the job.
-		switch lost := err == nil || cli.IsLost(c, err); {
-		case lost && until.IsZero():
-			until = time.Now().Add(cli.LossWait)
-		case !lost && (until.IsZero() || time.Now().After(until)):
+		if err != nil && !losses.Recent() && !cli.IsLost(c, err) {
+			return j, again, err
+		}
+		until, err := losses.Next(id)
+		if err != nil {
 			return j, again, err
 		}
 		time.Sleep(cli.LossPause)

@@ -11,12 +11,40 @@ import (
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
-// LossWait bounds the search for a launcher after the loss of a connection: launchers take
+// lossWait bounds the search for a launcher after the loss of a connection: launchers take
 // 25 s at most to go down, and filch up starts a dead launcher in less.
-const LossWait = 30 * time.Second
+const lossWait = 30 * time.Second
 
 // LossPause is the pause between looks for a launcher.
 const LossPause = 50 * time.Millisecond
+
+// lossesMax bounds how often a command goes on with another launcher. Launchers that end more
+// often have a fault that waiting does not heal.
+const lossesMax = 100
+
+// Losses counts how often a command lost its launcher while it waited for a job.
+type Losses struct {
+	n     int
+	until time.Time
+}
+
+// Recent reports whether the last loss is so short ago that the launchers may not know all
+// jobs yet.
+func (l *Losses) Recent() bool { return time.Now().Before(l.until) }
+
+// Next is the time until which the command looks for another launcher. A loss shortly after
+// the last is the same loss.
+func (l *Losses) Next(job filch.JobID) (deadline time.Time, err error) {
+	if l.Recent() {
+		return l.until, nil
+	}
+	if l.n++; l.n > lossesMax {
+		return l.until, filch.Errorf(filch.Unavailable, "the launcher was lost %d times during the wait for job %d", l.n, job).
+			WithHint("filch wait %d waits on; filch doctor says why launchers end", job)
+	}
+	l.until = time.Now().Add(lossWait)
+	return l.until, nil
+}
 
 // IsLost reports whether a query has failed because the launcher of c is gone or is going.
 // A launcher that is going answers until the connection closes.

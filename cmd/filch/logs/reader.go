@@ -65,7 +65,10 @@ type Reader struct {
 	Whole   bool     // the output of a task comes whole: Show has [wire.OutputEnded]
 	Sink    Sink
 	Beat    time.Duration // between calls of Idle; 0: nodesEvery
-	Passed  <-chan int32  // news that all tasks before a number have ended, for a passer; or nil
+	// Again connects to another launcher after the loss of the connection, until a deadline; nil:
+	// the loss ends Run.
+	Again  func(deadline time.Time) (*client.Client, error)
+	Passed <-chan int32 // news that all tasks before a number have ended, for a passer; or nil
 
 	queries asker
 	jobs    []*job
@@ -80,6 +83,7 @@ type Reader struct {
 	passing passing
 	looked  time.Time // for nodes
 	due     time.Time // of the next query after a pause
+	losses  cli.Losses
 }
 
 // asker is a connection with many queries under way: [client.Queries].
@@ -123,7 +127,7 @@ func (r *Reader) Run(c *client.Client) error { return r.run(c.Queries()) }
 
 func (r *Reader) run(queries asker) error {
 	r.queries = queries
-	defer r.queries.Close()
+	defer func() { r.queries.Close() }()
 	r.open, r.told = map[uint32]func(*client.Reply) error{}, map[string]bool{}
 	for i := range r.Targets {
 		t := &r.Targets[i]
@@ -134,6 +138,19 @@ func (r *Reader) run(queries asker) error {
 		}
 		r.jobs = append(r.jobs, j)
 	}
+	for {
+		err := r.follow()
+		if err == nil || !r.Follow || r.Again == nil || ui.KindOf(err) != filch.Unavailable {
+			return err
+		}
+		if err := r.goOn(); err != nil {
+			return err
+		}
+	}
+}
+
+// follow reads until all wanted output has come, or the connection is lost.
+func (r *Reader) follow() error {
 	answers, stop := r.answers()
 	defer stop()
 	if err := r.askNodes(func() {}); err != nil {
@@ -180,33 +197,6 @@ func (r *Reader) run(queries asker) error {
 			}
 		}
 	}
-}
-
-// answer is a reply, or the end of the connection.
-type answer struct {
-	reply client.Reply
-	err   error
-}
-
-// answers reads replies. A reader that writes to a slow terminal takes no reply, and so
-// the launcher sends no more.
-func (r *Reader) answers() (answers chan answer, stop func()) {
-	answers = make(chan answer)
-	over := make(chan struct{})
-	go func() {
-		for {
-			reply, err := r.queries.Next()
-			select {
-			case answers <- answer{reply, err}:
-			case <-over:
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return answers, func() { close(over) }
 }
 
 func (r *Reader) onTick(now time.Time) error {
@@ -440,7 +430,7 @@ func (r *Reader) awaitEnd(j *job) error {
 	_, err := r.send(func(reply *client.Reply) error {
 		var info launcher.JobInfo
 		if err := reply.Decode(&info); err != nil {
-			if j.waiting = false; ui.KindOf(err) == filch.NotFound {
+			if j.waiting = false; ui.KindOf(err) == filch.NotFound && !r.losses.Recent() {
 				return err
 			}
 			r.warn(fmt.Sprintf("cannot learn whether job %d has ended: %s; asking again", j.Job, err.Error()))

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -166,8 +165,9 @@ func followUntil(t *client.Tasks, show *showFlags, h halt.Rule) error {
 		go bar.Watch(t)
 	}
 	printed := make(chan error, 1)
+	over := make(chan struct{})
 	if show.prints() {
-		go func() { printed <- show.printOutput(t, bar.Hide) }()
+		go func() { printed <- show.printOutput(t, bar.Hide, over) }()
 	} else {
 		printed <- nil
 	}
@@ -179,22 +179,17 @@ func followUntil(t *client.Tasks, show *showFlags, h halt.Rule) error {
 	})()
 	ends := halt.New(h, t, bar.Hide)
 	defer ends.Close()
-	var until time.Time // for refusals after a loss: the next launcher may not reach the record yet
+	var losses cli.Losses
 	for {
 		news, err := t.Next()
 		refused := err == nil && news.What == launcher.TasksRefused
 		switch {
-		case err != nil && show.prints(): // the output came over the lost launcher
-			bar.Close()
-			return cmp.Or(wentDown(t, err), err)
-		case err != nil && ui.KindOf(err) == filch.Unavailable, refused && time.Now().Before(until):
+		case err != nil && ui.KindOf(err) == filch.Unavailable, refused && losses.Recent(): // the next launcher may not reach the record yet
 			bar.Hide()
-			if time.Now().After(until) {
-				until = time.Now().Add(cli.LossWait)
-			}
 			time.Sleep(cli.LossPause)
-			if err := goOn(t, until); err != nil {
+			if err := goOn(t, &losses); err != nil {
 				bar.Close()
+				close(over)
 				return err
 			}
 			continue
@@ -243,7 +238,11 @@ func badEnd(id filch.JobID, news launcher.TaskNews) error {
 }
 
 // goOn follows a job with any launcher of the instance on this machine.
-func goOn(t *client.Tasks, deadline time.Time) error {
+func goOn(t *client.Tasks, losses *cli.Losses) error {
+	deadline, err := losses.Next(t.Job)
+	if err != nil {
+		return err
+	}
 	for {
 		c, err := cli.Reconnect(t.Dir(), t.Job, deadline)
 		if err != nil {
@@ -253,22 +252,6 @@ func goOn(t *client.Tasks, deadline time.Time) error {
 			return err
 		}
 	}
-}
-
-// wentDown is the exit of a command whose instance went down, else nil.
-func wentDown(t *client.Tasks, err error) error {
-	if ui.KindOf(err) != filch.Unavailable {
-		return nil
-	}
-	c, err := cli.Reconnect(t.Dir(), t.Job, time.Now().Add(cli.LossWait))
-	if err == nil {
-		c.Close()
-	}
-	var down ui.ExitStatus
-	if errors.As(err, &down) {
-		return down
-	}
-	return nil
 }
 
 // warnCut tells how many tasks of an ended job have lost output.

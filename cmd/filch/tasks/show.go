@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // showFlags set the actions of the command after the submission.
@@ -60,8 +61,9 @@ func (f *showFlags) submitted(t *client.Tasks, said any) (err error) {
 	return err
 }
 
-// printOutput prints the output of a job's tasks until the end of the job.
-func (f *showFlags) printOutput(t *client.Tasks, before func()) error {
+// printOutput prints the output of a job's tasks until the end of the job. over is closed when
+// the command gives up.
+func (f *showFlags) printOutput(t *client.Tasks, before func(), over <-chan struct{}) error {
 	c, err := t.Another()
 	if err != nil {
 		return err
@@ -75,7 +77,9 @@ func (f *showFlags) printOutput(t *client.Tasks, before func()) error {
 		logs.FindNames(c, targets)
 	}
 	p := logs.NewPrinter(logs.View{Label: f.tag, Tail: -1, Turns: f.inOrder, Before: before})
-	r := &logs.Reader{Targets: targets, Follow: true, Show: []string{logs.Lines}, Sink: p}
+	r := &logs.Reader{Targets: targets, Follow: true, Show: []string{logs.Lines}, Sink: p, Again: func(deadline time.Time) (*client.Client, error) {
+		return moved(t, deadline, over)
+	}}
 	if !f.ungroup {
 		r.Show, r.Whole = []string{logs.Ended}, !f.inOrder
 	}
@@ -88,6 +92,27 @@ func (f *showFlags) printOutput(t *client.Tasks, before func()) error {
 		err = p.Close()
 	}
 	return err
+}
+
+// moved connects to the launcher of t, which [goOn] replaces after the loss of the launcher.
+func moved(t *client.Tasks, deadline time.Time, over <-chan struct{}) (*client.Client, error) {
+	for {
+		c, err := t.Another()
+		if err == nil {
+			if _, err = c.Query(cli.AliveWait, wire.VerbNodes); err == nil {
+				return c, nil
+			}
+			c.Close()
+		}
+		select {
+		case <-over:
+			return nil, err
+		case <-time.After(cli.LossPause):
+		}
+		if time.Now().After(deadline) {
+			return nil, err
+		}
+	}
 }
 
 // How often the ends of the first tasks are read for --keep-order: less often while the
