@@ -44,6 +44,12 @@ type (
 		Attempt filch.Attempt
 	}
 
+	// RankEnds reports ranks that ended badly, while others may go on; [Ended] has them again.
+	RankEnds struct {
+		Job   filch.JobID
+		Ranks []RankEnd
+	}
+
 	// Ending reports the stop of a job and the reason; output still comes.
 	Ending struct {
 		Job  filch.JobID
@@ -66,6 +72,7 @@ func (Refused) isEvent()      {}
 func (StillWaiting) isEvent() {}
 func (Granted) isEvent()      {}
 func (Started) isEvent()      {}
+func (RankEnds) isEvent()     {}
 func (Ending) isEvent()       {}
 func (Ended) isEvent()        {}
 

@@ -77,8 +77,15 @@ func TestWithoutKillOnBadTheOthersGoOn(t *testing.T) {
 		r.Policy.KillOnBad, r.Policy.HighestRC = false, highest
 		id := w.submit("n1", 1, r)
 		w.run(3 * sec)
-		if n := len(w.events[id]); n != 2 {
-			t.Errorf("heard %v, want it to go on", w.events[id])
+		heard := w.events[id]
+		if n := len(heard); n < 3 || n > 4 {
+			t.Fatalf("heard %v, want that ranks have ended, and that the others go on", heard)
+		}
+		if e, ok := heard[2].(launcher.RankEnds); !ok || len(e.Ranks) != 1 || e.Ranks[0].Rank != 4 || e.Ranks[0].Code != 3 {
+			t.Errorf("heard %+v of the rank that has ended", heard[2])
+		}
+		if _, over := heard[len(heard)-1].(launcher.Ended); over {
+			t.Errorf("heard %v, want it to go on", heard)
 		}
 		w.run(3 * sec)
 		want := int32(3) // the first cause, in time

@@ -250,6 +250,8 @@ func describeEvent(e launcher.Event) string {
 			on = append(on, fmt.Sprintf("%s:%v", n.Node, n.Ranks))
 		}
 		return fmt.Sprintf("Started %d on %s", e.Job, strings.Join(on, " "))
+	case launcher.RankEnds:
+		return fmt.Sprintf("RankEnds %d: %d", e.Job, len(e.Ranks))
 	case launcher.Ending:
 		return fmt.Sprintf("Ending %d: %s", e.Job, e.Text)
 	case launcher.Ended:

@@ -119,6 +119,8 @@ func jobOf(e launcher.Event) filch.JobID {
 		return e.Job
 	case launcher.Started:
 		return e.Job
+	case launcher.RankEnds:
+		return e.Job
 	case launcher.Ending:
 		return e.Job
 	case launcher.Ended:

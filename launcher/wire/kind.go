@@ -34,6 +34,7 @@ const (
 	KindResults      Kind = 40 // Results
 	KindTaskNews     Kind = 41 // launcher.TaskNews
 	KindGranted      Kind = 42 // launcher.Granted
+	KindRankEnds     Kind = 43 // launcher.RankEnds
 
 	// Launcher to keeper.
 	KindStart Kind = 48 // launcher.Start

@@ -78,6 +78,7 @@ var kinds = [256]kindRow{
 	KindStillWaiting: {"still-waiting", MaxSmall, toClient, value[launcher.StillWaiting]()},
 	KindGranted:      {"granted", MaxSmall, toClient, value[launcher.Granted]()},
 	KindStarted:      {"started", MaxSmall, toClient, value[launcher.Started]()},
+	KindRankEnds:     {"rank-ends", MaxSmall, toClient, value[launcher.RankEnds]()},
 	KindEnding:       {"ending", MaxSmall, toClient, value[launcher.Ending]()},
 	KindEnded:        {"ended", MaxSmall, toClient, value[launcher.Ended]()},
 	KindWarn:         {"warn", MaxHello, toClient | FromKeeper | inRelay, body{}},

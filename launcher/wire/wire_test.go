@@ -121,6 +121,7 @@ func TestEventsComeBackAsTheyWere(t *testing.T) {
 		launcher.StillWaiting{Job: 1, Text: "y"},
 		launcher.Started{Job: 1, Size: 3, Waited: time.Second},
 		launcher.Granted{Job: 1, Step: 2},
+		launcher.RankEnds{Job: 1, Ranks: []launcher.RankEnd{{Rank: 3, Kind: launcher.CauseExit, Code: 7}}},
 		launcher.Ending{Job: 1, Text: "z"},
 		launcher.Ended{Job: 1, State: filch.OK},
 	} {

@@ -68,6 +68,10 @@ func (s *Session) loop() int {
 			s.waits(e)
 		case launcher.Started:
 			s.started(e)
+		case launcher.RankEnds:
+			if Dialect.Early != nil && len(s.Nodes) > 0 {
+				Dialect.Early(s, e)
+			}
 		case launcher.Ending:
 			if s.Spec.Client.Verbose > 0 {
 				ui.Say(e.Text)
@@ -241,7 +245,7 @@ type endGroup struct {
 // groups are the bad ends as lines like "ranks 3,5 on n[1-2]: exited with code 7".
 func (s *Session) groups(e launcher.Ended) []string {
 	var lines []string
-	for _, g := range s.Folded(e, EndText) {
+	for _, g := range s.Folded(e.Ranks, EndText) {
 		word := "rank"
 		if g.Count > 1 {
 			word = "ranks"
@@ -255,7 +259,7 @@ func (s *Session) groups(e launcher.Ended) []string {
 }
 
 // Folded are the bad ends, grouped by their text.
-func (s *Session) Folded(e launcher.Ended, words func(launcher.RankEnd) string) []endGroup {
+func (s *Session) Folded(ends []launcher.RankEnd, words func(launcher.RankEnd) string) []endGroup {
 	type group struct {
 		text  string
 		ranks []bool
@@ -272,7 +276,7 @@ func (s *Session) Folded(e launcher.Ended, words func(launcher.RankEnd) string) 
 		groups = append(groups, g)
 		return g
 	}
-	for _, r := range e.Ranks {
+	for _, r := range ends {
 		g := find(words(r))
 		if int(r.Rank) < len(g.ranks) {
 			g.ranks[r.Rank] = true
@@ -287,6 +291,9 @@ func (s *Session) Folded(e launcher.Ended, words func(launcher.RankEnd) string) 
 	}
 	return folded
 }
+
+// Still is a copy for another goroutine, to fold ends.
+func (s *Session) Still() *Session { return &Session{size: s.size, Nodes: s.Nodes} }
 
 func (s *Session) NodeOf(r filch.Rank) filch.NodeName {
 	for _, n := range s.Nodes {

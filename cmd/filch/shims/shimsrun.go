@@ -3,7 +3,6 @@ package shims
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,8 @@ import (
 // srunMain is srun: `filch run` with srun's defaults, inputs, words and codes.
 func srunMain(args []string) int {
 	faultOfVariable()
-	runclient.Dialect.Report, runclient.Dialect.Code = srunReport, srunCode
+	var ends srunEnds
+	runclient.Dialect.Early, runclient.Dialect.Report, runclient.Dialect.Code = ends.early, ends.report, srunCode
 	r, err := spec.ParseSrun(args, os.Getenv)
 	switch {
 	case err != nil:
@@ -83,19 +83,10 @@ func srunCode(kind launcher.CauseKind, code int32) int {
 	return int(code)
 }
 
-// srunReport prints the bad ends in srun's words.
-func srunReport(s *runclient.Session, e launcher.Ended) {
-	for _, node := range s.Nodes {
-		there := e
-		there.Ranks = slices.DeleteFunc(slices.Clone(e.Ranks), func(r launcher.RankEnd) bool { return s.NodeOf(r.Rank) != node.Node })
-		for _, g := range s.Folded(there, srunEnd) {
-			word := "task"
-			if g.Count > 1 {
-				word = "tasks"
-			}
-			ui.Say("error: " + g.Nodes + ": " + word + " " + g.Ranks + ": " + g.Text)
-		}
-	}
+// report prints the bad ends that are not printed yet, and the cause, in srun's words.
+func (n *srunEnds) report(s *runclient.Session, e launcher.Ended) {
+	n.take(e.Ranks)
+	n.print(s)
 	switch e.Cause.Kind {
 	case launcher.CauseNotFound, launcher.CauseNotExec:
 		what := unix.ENOENT

@@ -167,6 +167,7 @@ func (a *attempts) takeEnd(t *local.Turn, j *job, node filch.NodeName, e *launch
 	if len(tally.list) < launcher.MaxRankEnds {
 		tally.list = append(tally.list, *e)
 		tally.nodes = append(tally.nodes, node)
+		a.origin.tell(t, j, launcher.RankEnds{Job: j.id, Ranks: []launcher.RankEnd{*e}})
 	}
 	if r.cause.Kind == launcher.CauseNone || e.Doubt < r.cause.Doubt || r.cause.Kind == launcher.CauseAbort && e.Crash() {
 		r.cause = v
