@@ -34,7 +34,7 @@ var columns = []column{
 	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
 	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
 	{"state", "", false, (*Row).shownState, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
-	{"node", "of the last try; n1+n2: a copy runs on n2; of a running gang, the nodes of its ranks; of an ended gang, its owner", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
+	{"node", "of the last try; n1+n2: a copy runs on n2; of a gang, the nodes of its ranks", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
 	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {
 			return ""
@@ -83,7 +83,7 @@ var columns = []column{
 		return ui.CPU(&t.Used)
 	}, func(t *Row) string { return decimal(t.User+t.System, t.Peak > 0) }, func(a, b *Row) int { return cmp.Compare(b.User+b.System, a.User+a.System) }},
 	{"output", "bytes of kept output", true, func(t *Row) string { return strconv.FormatInt(t.Bytes, 10) }, nil, func(a, b *Row) int { return cmp.Compare(b.Bytes, a.Bytes) }},
-	{"reason", "why the task was cancelled or skipped, or who holds it", false, func(t *Row) string {
+	{"reason", "why the task was cancelled or skipped, what it waits for (aftercorr), or who holds it", false, func(t *Row) string {
 		if t.HeldBy != "" {
 			return "held by " + t.HeldBy
 		}

@@ -240,7 +240,7 @@ func (l *lister) all(v *view, j *launcher.JobInfo) error {
 		for len(numbers) > 0 {
 			n := min(size, len(numbers))
 			list, err := v.rows(numbers[:n], running)
-			if err == nil && v.Rec.Graph && l.picksIdle() {
+			if err == nil && (v.Rec.Graph || v.Rec.Singly()) && l.picksIdle() {
 				err = v.describe(list) // says which tasks are ready
 			}
 			if err == nil {
@@ -351,7 +351,7 @@ func (l *lister) print(v *view, list []Row) error {
 		list = list[:min(len(list), f.first-l.shown)]
 	}
 	for page := range slices.Chunk(list, pageRows) {
-		described := f.asJSON || f.joblog || !f.ids && (l.has("command") || l.has("name") || l.has("number") || v.Rec.Graph && l.has("state"))
+		described := f.asJSON || f.joblog || !f.ids && (l.has("command") || l.has("name") || l.has("number") || (v.Rec.Graph || v.Rec.Singly()) && (l.has("state") || l.has("reason")))
 		if described {
 			if err := v.describe(page); err != nil {
 				return err

@@ -161,7 +161,7 @@ func (v *view) nameGang(x *launcher.Explanation) error {
 	if err := v.describe(list); err != nil || !list[0].Gang {
 		return err
 	}
-	end, err := v.end(at)
+	end, err := endOf(v.Job, at)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (v *view) giveReason(t *Row) error {
 		}
 		next := int32(-1)
 		for _, p := range parents {
-			e, err := v.end(p)
+			e, err := endOf(v.Job, p)
 			switch {
 			case err != nil:
 				return err
@@ -286,20 +286,6 @@ func badly(s filch.State) string {
 		return s.String()
 	}
 	return "was " + s.String()
-}
-
-// end is the entry of a task in its block; nil for none.
-func (v *view) end(i int32) (*record.Task, error) {
-	n := i / record.BlockSize
-	if v.Blocks[n] == nil {
-		if len(v.Blocks) >= viewBlocks {
-			clear(v.Blocks)
-		}
-		if err := v.Load([]int32{n}); err != nil {
-			return nil, err
-		}
-	}
-	return v.Blocks[n].Find(uint8(i % record.BlockSize)), nil
 }
 
 // Job is a job as filch info shows jobs.

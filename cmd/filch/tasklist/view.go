@@ -3,7 +3,6 @@ package tasklist
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sort"
 	"strconv"
@@ -44,7 +43,8 @@ type view struct {
 	*taskrecords.Job
 	order launcher.TaskOrder // zero: of built-in tasks
 	extra launcher.OrderExtra
-	idle  filch.State // of a task of a bag without an end, that does not run
+	each  map[filch.JobID]*taskrecords.Job // the jobs whose tasks the tasks of a bag wait for
+	idle  filch.State                      // of a task of a bag without an end, that does not run
 	zone  *record.Zone
 	num   int32 // of the zone; -1 none
 	parts map[int32]*record.Payload
@@ -156,21 +156,6 @@ func (v *view) because(t *Row) {
 	}
 }
 
-// eachReason is why a task was skipped that waited for the tasks of other bags with the same
-// number; "" if the task waited for none.
-func eachReason(rec *record.Job, index int32) string {
-	var before []string
-	for i := range rec.After {
-		if id, when, _ := rec.At(i); when == record.WhenEach {
-			before = append(before, fmt.Sprintf("task %d.%d", id, index))
-		}
-	}
-	if len(before) == 0 {
-		return ""
-	}
-	return strings.Join(before, " or ") + " did not end well, or is missing"
-}
-
 // signalOf is the signal that ended a task, 0 if none did.
 func signalOf(t *launcher.Task) int32 {
 	if (t.State == filch.Killed.String() || t.State == filch.Cancelled.String()) && t.Code != nil && t.Began > 0 && *t.Code > filch.ExitSignalBase {
@@ -262,7 +247,7 @@ func (v *view) describe(list []Row) error {
 	if v.Rec.Graph {
 		return v.readies(list)
 	}
-	return nil
+	return v.awaits(list)
 }
 
 func (v *view) describeOne(t *Row, p []byte) error {
@@ -380,7 +365,7 @@ func (v *view) readies(list []Row) error {
 		}
 		t.State = filch.Ready.String()
 		for _, p := range t.parents {
-			if e, err := v.end(p); err != nil {
+			if e, err := endOf(v.Job, p); err != nil {
 				return err
 			} else if e == nil || !e.State.Final() {
 				t.State = filch.Waiting.String()
