@@ -156,10 +156,10 @@ func TestRepeatStopsAtAFailure(t *testing.T) {
 func TestFollowersAreJudgedByTheWorstCase(t *testing.T) {
 	const line = "BenchmarkFollow/node=%s/bytes=%d-2 \t 20\t1000123456 ns/op\t %s B/s\t %s %%core\t 61.0 ms-mean\t %s ms-worst\n"
 	for _, c := range []struct {
-		core, late string
-		ok         bool
-	}{{"1.7", "150", true}, {"2.4", "150", false}, {"1.7", "250", false}} {
-		out := "goos: linux\n" + fmt.Sprintf(line, "n1", 1024, "1000", "0.3", "130") + fmt.Sprintf(line, "n1", 1<<20, "1048000", "1.4", "140") +
+		core, late, silent string
+		ok                 bool
+	}{{"1.7", "150", "0.1", true}, {"2.4", "150", "0.1", false}, {"1.7", "250", "0.1", false}, {"1.7", "150", "0.6", false}} {
+		out := "goos: linux\n" + fmt.Sprintf(line, "n1", 0, "0", "0.05", "0") + fmt.Sprintf(line, "n3", 0, "0", c.silent, "0") + fmt.Sprintf(line, "n1", 1024, "1000", "0.3", "130") + fmt.Sprintf(line, "n1", 1<<20, "1048000", "1.4", "140") +
 			fmt.Sprintf(line, "n3", 1024, "1000", "0.4", "135") + fmt.Sprintf(line, "n3", 1<<20, "1048000", c.core, c.late) + "PASS\n"
 		if v := judgeFollow(out); v.ok != c.ok || !strings.Contains(v.measured, c.late+" ms late, "+c.core+" %") {
 			t.Errorf("with %s %% and %s ms: %+v, want %v", c.core, c.late, v, c.ok)
