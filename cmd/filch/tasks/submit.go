@@ -112,7 +112,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.dryRun, "dry-run", false, "print the command of each task, and submit nothing")
 	p.StringVar(&f.builtin, "builtin", "", "submit tasks without a process: `noop` or sleep:64ms")
 	p.Int32VarP(&f.cpus, "cpus-per-task", "c", 1, "`N` slots per task; sets OMP_NUM_THREADS for the tasks if the variable is not set")
-	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node: `4G`")
+	p.StringVar(&f.mem, "mem", "", "memory that a task takes on its node, of a gang on each of its nodes: `4G`")
 	p.StringVarP(&f.gpus, "gpus-per-task", "G", "", "`[KIND:]N` GPUs per task, on nodes with the label KIND; 0.25: a quarter of one GPU")
 	p.StringVar(&f.gpus, "gpus-per-node", "", "`[KIND:]N` GPUs per task, as --gpus-per-task: a task is on one node")
 	f.where.declare(p)
