@@ -104,9 +104,9 @@ func baseName(e ast.Expr) string {
 	return ""
 }
 
-// TestTidyTable holds the two lists of packages in ARCHITECTURE.md against the code.
+// TestTidyTable holds the two lists of packages in PACKAGES.md against the code.
 func TestTidyTable(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
+	text, err := os.ReadFile("PACKAGES.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +127,33 @@ func TestTidyTable(t *testing.T) {
 	}
 	for pkg := range pkgs {
 		if isPure, is := drawn[pkg]; !is {
-			t.Errorf("%s stands in no list of ARCHITECTURE.md", pkgName(pkg))
+			t.Errorf("%s stands in no list of PACKAGES.md", pkgName(pkg))
 		} else if isPure != slices.Contains(pure, pkg) {
-			t.Errorf("%s is pure in one of ARCHITECTURE.md and tidy_test.go, not in the other", pkgName(pkg))
+			t.Errorf("%s is pure in one of PACKAGES.md and tidy_test.go, not in the other", pkgName(pkg))
 		}
 	}
 	for pkg := range drawn {
 		if !pkgs[pkg] && !strings.HasPrefix(pkg, "testbed") {
-			t.Errorf("ARCHITECTURE.md has %s, which is no package", pkgName(pkg))
+			t.Errorf("PACKAGES.md has %s, which is no package", pkgName(pkg))
 		}
+	}
+}
+
+// wordsMost bounds ARCHITECTURE.md: a newcomer understands it in twenty minutes.
+const wordsMost = 2500
+
+func TestTidyWordsOfArchitecture(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := 0
+	for _, f := range bytes.Fields(text) {
+		if regexp.MustCompile("[A-Za-z0-9]").Match(f) {
+			words++
+		}
+	}
+	if words > wordsMost {
+		t.Errorf("ARCHITECTURE.md has %d words, at most %d", words, wordsMost)
 	}
 }
