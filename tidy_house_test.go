@@ -148,7 +148,7 @@ func TestTidyWordsOfArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := 0
-	for _, f := range bytes.Fields(text) {
+	for f := range bytes.FieldsSeq(text) {
 		if regexp.MustCompile("[A-Za-z0-9]").Match(f) {
 			words++
 		}
