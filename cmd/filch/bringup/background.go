@@ -225,7 +225,7 @@ func (o *upOptions) background() error {
 
 // words are the options for the holder.
 func (o *upOptions) words() []string {
-	w := []string{"--slots=" + strconv.Itoa(o.slots), "--port=" + strconv.Itoa(o.port), "--deadline=" + o.patience.String(), "--drain=" + o.drain.String(), "--learn=" + strconv.FormatBool(o.learn)}
+	w := []string{"--port=" + strconv.Itoa(o.port), "--deadline=" + o.patience.String(), "--drain=" + o.drain.String(), "--learn=" + strconv.FormatBool(o.learn)}
 	for _, v := range []struct{ name, value string }{{"instance", o.Instance}, {"address", o.address}, {"iface", o.iface}, {"hosts", o.hosts}, {"join", o.pool}, {"ends", o.ends}, {"hint", o.hint}, {"resume", o.resume}} {
 		if v.value != "" {
 			w = append(w, "--"+v.name+"="+v.value)
@@ -248,6 +248,9 @@ func (o *upOptions) words() []string {
 	}
 	if o.chosen {
 		w = append(w, "--mirror="+strconv.FormatBool(o.mirror))
+	}
+	if o.slots != 0 {
+		w = append(w, "--slots="+strconv.Itoa(max(o.slots, 0))) // noSlots is --slots=0
 	}
 	if o.nodes > 0 {
 		w = append(w, "--nodes="+strconv.Itoa(o.nodes))
