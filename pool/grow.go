@@ -54,8 +54,9 @@ func (t *turn) want() (slots, most int64, why string) {
 		length = guess
 	}
 	tasks := int64(math.Ceil(float64(v.Ready) * length / t.p.Within.Seconds()))
-	if t.p.Grow > 0 && !t.m.looked.IsZero() && v.Ready-t.m.ready >= t.p.Grow {
-		tasks = v.Ready
+	grown := ""
+	if more := v.Ready - t.m.ready; t.p.Grow > 0 && !t.m.looked.IsZero() && more >= t.p.Grow {
+		tasks, grown = v.Ready, fmt.Sprintf(", %d more than a look before", more)
 	}
 	tasks = min(tasks, v.Ready)
 	gangs, busy := int64(0), t.busy()
@@ -71,7 +72,7 @@ func (t *turn) want() (slots, most int64, why string) {
 	if slots = tasks + gangs; slots > 0 {
 		slots += busy
 	}
-	return slots, most, fmt.Sprintf("%d tasks of %.3g s and %d gangs of %d slots wait", v.Ready, length, len(v.Gangs), gangs)
+	return slots, most, fmt.Sprintf("%d tasks of %.3g s wait%s, and %d gangs of %d slots", v.Ready, length, grown, len(v.Gangs), gangs)
 }
 
 // others counts the slots of nodes that are not of the pool.

@@ -140,7 +140,7 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 			found = append(found, finding{level, spec.FormatHosts(names) + verb + text, hint})
 		}
 	}
-	say("error", by["dead"], "dead: it sends no heartbeats and does not accept connections", "a node that only stood still, or was cut off, comes back by itself; otherwise filch up on that machine starts the launchers again; the ranks and tasks that ran there are lost")
+	say("error", by["dead"], "dead: it sends no heartbeats and does not accept connections", "a node that only stood still, or was cut off, comes back by itself; otherwise filch up on that machine starts the launchers again; ranks that ran there are lost, tasks start again on other nodes, and tasks of --once are lost")
 	say("warning", by["suspect"], "suspect: no heartbeat for two seconds", "the node gets no new work, and counts as dead five seconds after the last heartbeat")
 	say("warning", by["gone"], "gone: the launcher has ended, and the machine answers", "filch up on that machine starts the launcher again; the node counts as dead five seconds after the last heartbeat")
 	say("warning", by["silent"], "silent: it sends heartbeats, but does not answer", "the machine may be overloaded; filch nodes shows the last known state")

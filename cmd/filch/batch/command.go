@@ -3,6 +3,7 @@ package batch
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -211,7 +212,27 @@ func (o *addOptions) add(args []string) error {
 		return err
 	}
 	defer c.Close()
-	return define(c, p)
+	if err := define(c, p); err != nil {
+		return err
+	}
+	return warnApart(c)
+}
+
+// warnApart warns of an instance that nodes of a batch system cannot join.
+func warnApart(c *client.Client) error {
+	nodes, err := cli.QueryNodes(c)
+	if err != nil {
+		return err
+	}
+	for i := range nodes {
+		for _, a := range nodes[i].Addrs {
+			if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
+				return nil
+			}
+		}
+	}
+	ui.Say("warning: no launcher of this instance listens on an address that other machines reach, so no allocation can join: start the instance with filch up --nodes 1 --iface INTERFACE")
+	return nil
 }
 
 // probe lets the batch system check the options, where it can, and asks how many slots an

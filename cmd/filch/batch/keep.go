@@ -257,7 +257,11 @@ func (k *holder) filch(ctx context.Context, args ...string) error {
 	said := &limited{most: 4096}
 	p.Stderr = said
 	if err := p.Run(); err != nil {
-		return fmt.Errorf("filch %s: %s (%w)", args[0], strings.Join(strings.Fields(said.String()), " "), err)
+		why, _, _ := strings.Cut(strings.TrimPrefix(said.String(), "filch: error: "), "\n")
+		if why == "" {
+			why = err.Error()
+		}
+		return fmt.Errorf("filch %s: %s", args[0], why)
 	}
 	return nil
 }

@@ -38,6 +38,9 @@ func ownOptions(c *cobra.Command) (has bool) {
 // meaning with the usual value.
 func Option(f *pflag.Flag) (term, text string) {
 	value, text := pflag.UnquoteUsage(f)
+	if f.Name == "help" {
+		text = "this text"
+	}
 	term = "--" + f.Name
 	if f.Shorthand != "" {
 		term = "-" + f.Shorthand + ", " + term

@@ -52,13 +52,13 @@ func FindNames(c *client.Client, t *cli.JobTasks) error {
 	}
 	words := strings.Split(t.Names, ",")
 	none := func(name string) error {
-		return ui.Misused(filch.Errorf(filch.NotFound, "job %d has no task with the name %s", t.Job, strconv.Quote(name)).
-			WithHint("%s; only tasks of a workflow have names", cli.TaskHint))
+		return filch.Errorf(filch.NotFound, "job %d has no task with the name %s", t.Job, strconv.Quote(name)).
+			WithHint("%s; only tasks of a workflow have names", cli.TaskHint)
 	}
 	v, j, err := openView(c, t.Job)
 	switch {
 	case j != nil && j.Kind != "workflow":
-		return none(t.Names)
+		return ui.Misused(none(t.Names)) // no number either
 	case err != nil:
 		return err
 	}
