@@ -64,7 +64,7 @@ func (m *mover) load() policy.Load {
 // sooner places waiting tasks of the workflows that this node leads once more.
 func (m *mover) sooner() {
 	for _, j := range slices.Clone(m.core.order) {
-		if j.leader == nil || !j.Graph() || m.Kind == policy.Auto && j.leader.plan.Choice.Kind != policy.ADAGE {
+		if j.leader == nil || j.leader.plan == nil || !j.Graph() || m.Kind == policy.Auto && j.leader.plan.Choice.Kind != policy.ADAGE {
 			continue
 		}
 		list := j.queue.Top(againMax)
