@@ -3,7 +3,6 @@ package batch
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -224,14 +223,9 @@ func warnApart(c *client.Client) error {
 	if err != nil {
 		return err
 	}
-	for i := range nodes {
-		for _, a := range nodes[i].Addrs {
-			if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
-				return nil
-			}
-		}
+	if len(cli.Reachable(nodes)) == 0 {
+		ui.Say("warning: no launcher of this instance listens on an address that other machines reach, so no allocation can join: start the instance with filch up --nodes 1 --iface INTERFACE")
 	}
-	ui.Say("warning: no launcher of this instance listens on an address that other machines reach, so no allocation can join: start the instance with filch up --nodes 1 --iface INTERFACE")
 	return nil
 }
 

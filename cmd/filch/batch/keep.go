@@ -290,7 +290,6 @@ func (k *holder) submit(ctx context.Context, p *pool.Pool, sys system, n int64) 
 
 // script is the batch script of an allocation.
 func script(self, invitation string, p *pool.Pool, n int64) string {
-	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 	return "#!/bin/sh\n# An allocation of the pool " + p.Name + " of filch, submitted by the instance itself.\n" +
-		"exec " + quote(self) + " up --join " + quote(invitation) + " -- " + quote(self) + " pool stay " + quote(p.Name) + " " + strconv.FormatInt(n, 10) + "\n"
+		"exec " + cli.ShellWord(self) + " up --join " + cli.ShellWord(invitation) + " -- " + cli.ShellWord(self) + " pool stay " + cli.ShellWord(p.Name) + " " + strconv.FormatInt(n, 10) + "\n"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/pool"
 )
 
@@ -56,7 +57,7 @@ func (c command) runAll(ctx context.Context, input string, argv ...string) (prin
 	if c.via != "" {
 		quoted := make([]string, len(argv))
 		for i, a := range argv {
-			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+			quoted[i] = cli.ShellWord(a)
 		}
 		argv = []string{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "--", c.via, strings.Join(quoted, " ")}
 	}

@@ -212,7 +212,7 @@ func (o *upOptions) background() error {
 		case h.Went != "":
 			ui.Say(h.Went)
 		case o.shell:
-			fmt.Printf("export FILCH_INSTANCE=%s FILCH_NODE=%s\n", quoted(h.Instance), quoted(h.Node))
+			fmt.Printf("export FILCH_INSTANCE=%s FILCH_NODE=%s\n", cli.ShellWord(h.Instance), cli.ShellWord(h.Node))
 			ui.Say(h.Text)
 			return nil
 		default:

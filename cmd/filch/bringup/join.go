@@ -56,14 +56,7 @@ with scp.`,
 				return err
 			}
 			inv := invitation{Contact: place.Contact{Instance: c.Dir.Instance, UUID: node.UUID, Wire: cli.WireVersion}, Secret: string(trimEnd(secret))}
-			for _, n := range list {
-				for _, a := range n.Addrs {
-					if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
-						inv.Addrs = append(inv.Addrs, a)
-					}
-				}
-			}
-			if len(inv.Addrs) == 0 {
+			if inv.Addrs = cli.Reachable(list); len(inv.Addrs) == 0 {
 				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
 					WithHint("start the instance with: filch up --nodes 1 --iface INTERFACE")
 			}

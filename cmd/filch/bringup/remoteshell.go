@@ -126,7 +126,7 @@ func (n *coordinator) openHosts() error {
 		what, argv := "filch", []string{exe, "member", host.Name}
 		if host.Name != n.local {
 			what = rsh[0] + " " + host.Name
-			argv = append(append([]string{}, rsh...), host.Name, "exec "+quoted(exe)+" member "+host.Name)
+			argv = append(append([]string{}, rsh...), host.Name, "exec "+cli.ShellWord(exe)+" member "+host.Name)
 		}
 		if err := n.open(what, argv, launcherEnv(), []string{host.Name}); err != nil {
 			return err
@@ -137,9 +137,6 @@ func (n *coordinator) openHosts() error {
 	}
 	return nil
 }
-
-// quoted is s as a word for a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // open starts a link and reads the reports of its agents.
 func (n *coordinator) open(what string, argv, env, nodes []string) error {

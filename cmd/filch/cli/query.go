@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
+	"net"
 	"strings"
 	"time"
 
@@ -87,4 +88,16 @@ func LastJob(c *client.Client) func() (filch.JobID, error) {
 func IsUnreached(err error) bool {
 	k := ui.KindOf(err)
 	return k == filch.Unavailable || k == filch.NotFound
+}
+
+// Reachable lists the addresses of nodes that other machines reach: not the loopback ones.
+func Reachable(nodes []wire.NodeInfo) (addrs []string) {
+	for i := range nodes {
+		for _, a := range nodes[i].Addrs {
+			if host, _, err := net.SplitHostPort(a); err == nil && !net.ParseIP(host).IsLoopback() {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	return addrs
 }
