@@ -206,11 +206,15 @@ func viewOf(o *wire.Overview) *pool.View {
 			gangs := min(j.Gathers, int64(j.Tasks.Ready))
 			v.Ready += int64(j.Tasks.Ready) - gangs
 			v.Running += int64(j.Tasks.Running)
-			for range gangs {
-				v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks})
+			for range gangs { // an allocation for each; one that still gathers then brings the next
+				v.Gangs = append(v.Gangs, pool.Gang{Nodes: 1})
 			}
 		case j.State == filch.Waiting.String():
-			v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks})
+			each := int32(1)
+			if j.Outlook != nil {
+				each = max(j.Outlook.Each, 1)
+			}
+			v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks * each})
 		}
 	}
 	return v
