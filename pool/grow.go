@@ -59,11 +59,11 @@ func (t *turn) want() (slots, most int64, why string) {
 		tasks, grown = v.Ready, fmt.Sprintf(", %d more than a look before", more)
 	}
 	tasks = min(tasks, v.Ready)
-	gangs, busy := int64(0), t.busy()
+	gangs, busy, all := int64(0), t.busy(), t.others()+int64(t.p.Max)*int64(t.p.Each)
 	for _, g := range v.Gangs {
 		slots := max(int64(g.Slots), int64(g.Nodes)*int64(max(t.p.Each, 1)))
-		if most := t.others() + int64(t.p.Max)*int64(t.p.Each); t.p.Each > 0 && slots > most {
-			t.p.Trouble = fmt.Sprintf("a gang of %d slots waits, and with all %d allocations there are %d slots", slots, t.p.Max, most)
+		if t.p.Each > 0 && slots > all {
+			t.p.Trouble = fmt.Sprintf("a gang of %d slots waits, and with all %d allocations there are %d slots", slots, t.p.Max, all)
 			continue
 		}
 		gangs += slots

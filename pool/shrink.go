@@ -12,6 +12,7 @@ import (
 func (t *turn) shrink() {
 	p := t.p
 	left := t.left()
+	_, coming := t.supply()
 	for i := range p.Allocs {
 		a := &p.Allocs[i]
 		switch {
@@ -20,7 +21,7 @@ func (t *turn) shrink() {
 		case a.State == Ended:
 		case p.Removed:
 			t.giveBack(a, "the pool was removed")
-		case a.State == Joined && t.idle(a) && left > p.Min:
+		case a.State == Joined && t.idle(a, coming) && left > p.Min:
 			left--
 			if a.Worked == 0 && (t.v.Ready > 0 || len(t.v.Gangs) > 0) {
 				t.blame(a, fmt.Sprintf("had no work for %s although %d tasks and %d gangs wait: they may not fit on its nodes",
@@ -43,8 +44,7 @@ func (t *turn) left() (n int) {
 
 // idle tells whether no node of an allocation has had work for the time of --idle. Nodes of
 // a gang that waits for further allocations are not idle.
-func (t *turn) idle(a *Alloc) bool {
-	_, coming := t.supply()
+func (t *turn) idle(a *Alloc, coming int) bool {
 	if _, busy := t.here(a); busy > 0 || len(t.v.Gangs) > 0 && coming > 0 {
 		delete(t.m.idle, a.N)
 		return false
