@@ -1,28 +1,23 @@
 // The graph of a workflow: a column for each layer, a box for each task in the color of its
 // state. The critical path, the chain of tasks that decides how long the workflow takes, is
 // drawn thick.
-import {clean, make, css, time, sized, fetchData, stateColor} from "./lib.js";
+import {clean, css, dragged, fetchData, picture, sized, stateColor, time} from "./lib.js";
 
 const boxWide = 110, boxHigh = 20, stepX = 160, stepY = 27, named = .55, pause = 4000, restFactor = 30;
 let canvas = null, main = null, data = null, job = 0, fault = "", reading = null, again = 0, tasks = [], scale = 1, x0 = 0, y0 = 0, moved = false, drag = null, hint = "";
 
 export function enter(place, state) {
 	main = place;
-	canvas = make("canvas");
-	canvas.id = "graph";
-	canvas.tabIndex = 0;
-	canvas.setAttribute("role", "img");
-	canvas.setAttribute("aria-label", "graph of the tasks of a workflow");
-	main.append(canvas);
+	canvas = picture(main, "graph", "graph of the tasks of a workflow");
 	canvas.addEventListener("wheel", e => { e.preventDefault(); zoom(e.deltaY > 0 ? .8 : 1.25, e.offsetX, e.offsetY, state); }, {passive: false});
-	canvas.addEventListener("pointerdown", e => { drag = [e.offsetX - x0, e.offsetY - y0]; canvas.setPointerCapture(e.pointerId); });
-	canvas.addEventListener("pointerup", () => { drag = null; });
+	dragged(canvas, e => { drag = e && [e.offsetX - x0, e.offsetY - y0]; });
 	canvas.addEventListener("pointermove", e => {
 		if (drag) { x0 = e.offsetX - drag[0]; y0 = e.offsetY - drag[1]; moved = true; state.redraw(); return; }
 		const x = (e.offsetX - x0) / scale, y = (e.offsetY - y0) / scale, t = tasks.find(t => x >= t.x && x < t.x + boxWide && y >= t.y && y < t.y + boxHigh);
 		state.say(t ? "task " + job + "." + t.task + " " + clean(t.name) + ": " + t.state + (t.node ? " on " + clean(t.node) : "") + (t.took ? ", " + time(t.took) : "") + (t.critical ? "; on the critical path" : "") : hint);
 	});
-	if (job !== state.job) { moved = false; load(state); } else { load(state); }
+	if (job !== state.job) moved = false;
+	load(state);
 }
 export function leave() { reading?.abort(); clearTimeout(again); }
 export function chosen(state) { moved = false; load(state); }

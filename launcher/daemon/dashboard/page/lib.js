@@ -90,3 +90,20 @@ export function table(columns, by, onSort) {
 	}
 	return [t, t.createTBody()];
 }
+
+// picture adds a canvas to a view.
+export function picture(main, id, label) {
+	const canvas = make("canvas");
+	canvas.id = id;
+	canvas.tabIndex = 0;
+	canvas.setAttribute("role", "img");
+	canvas.setAttribute("aria-label", label);
+	main.append(canvas);
+	return canvas;
+}
+
+// dragged calls f with the event that begins a drag, and with null at its end.
+export function dragged(canvas, f) {
+	canvas.addEventListener("pointerdown", e => { f(e); canvas.setPointerCapture(e.pointerId); });
+	canvas.addEventListener("pointerup", () => f(null));
+}

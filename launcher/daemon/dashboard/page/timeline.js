@@ -2,7 +2,7 @@
 // for each task. The bars are written as pixels: for each row, a search finds the first bar of
 // a pixel, and the search goes on behind the pixel, so that a frame costs rows times columns,
 // not bars.
-import {clean, make, css, time, sized, pixels, rgba, fetchData, dark} from "./lib.js";
+import {clean, css, dark, dragged, fetchData, picture, pixels, rgba, sized, time} from "./lib.js";
 
 const left = 76, axisHigh = 20, rowMost = 16, rowLeast = 2, gap = 4, timesMax = 1000;
 const pause = 5000, restFactor = 30; // between two readings of a job that runs: also this many times a reading
@@ -15,15 +15,9 @@ dark.addEventListener("change", () => { colors = null; });
 
 export function enter(place, state) {
 	main = place;
-	canvas = make("canvas");
-	canvas.id = "timeline";
-	canvas.tabIndex = 0;
-	canvas.setAttribute("role", "img");
-	canvas.setAttribute("aria-label", "timeline of the tasks by node");
-	main.append(canvas);
+	canvas = picture(main, "timeline", "timeline of the tasks by node");
 	canvas.addEventListener("wheel", e => { e.preventDefault(); if (e.shiftKey) scroll(e.deltaY, state); else zoom(e.deltaY > 0 ? 1.25 : .8, whenAt(e.offsetX), state); }, {passive: false});
-	canvas.addEventListener("pointerdown", e => { drag = [e.offsetX, e.offsetY, from, to, top]; canvas.setPointerCapture(e.pointerId); });
-	canvas.addEventListener("pointerup", () => { drag = null; });
+	dragged(canvas, e => { drag = e && [e.offsetX, e.offsetY, from, to, top]; });
 	canvas.addEventListener("pointermove", e => {
 		if (!drag) { state.say(tell(e.offsetX, e.offsetY) || hint); return; }
 		const by = (drag[0] - e.offsetX) * (drag[3] - drag[2]) / wide();
