@@ -206,7 +206,7 @@ func viewOf(o *wire.Overview) *pool.View {
 			gangs := min(j.Gathers, int64(j.Tasks.Ready))
 			v.Ready += int64(j.Tasks.Ready) - gangs
 			v.Running += int64(j.Tasks.Running)
-			for range gangs { // an allocation for each; one that still gathers then brings the next
+			for range gangs { // at least an allocation for each, and one more while the gang still gathers
 				v.Gangs = append(v.Gangs, pool.Gang{Nodes: 1})
 			}
 		case j.State == filch.Waiting.String():
