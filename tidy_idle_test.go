@@ -88,7 +88,7 @@ var idleExports = map[string]string{
 	"launcher/wire.MaxDepth":             testbedOnly,
 	"launcher/wire.MaxElements":          testbedOnly,
 	"launcher/wire.MaxQueued":            testbedOnly,
-	"mtc.Plant":                          testbedOnly,
+	"mtc/mutants.Plant":                  testbedOnly,
 	"mtc/message.KindDone":               ownOnly,
 	"mtc/message.KindGrown":              ownOnly,
 	"mtc/message.KindOrdered":            testbedOnly,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/lines"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -81,7 +82,7 @@ func (e *execution) fillGap(g *gate) {
 // fitsGap reports whether the first task of a job may run in the slots held for a gang, and
 // otherwise whether that is unknown as long as the line of the task is on its way.
 func (e *execution) fitsGap(j *job) (fits, away bool) {
-	if j.spec.Once && !mutantFillOnce || j.spec.Firm || j.gang.Ranks > 0 || j.queue.FirstRecalls() >= policy.RecallsMax {
+	if j.spec.Once && !mutants.FillOnce || j.spec.Firm || j.gang.Ranks > 0 || j.queue.FirstRecalls() >= policy.RecallsMax {
 		return false, false
 	}
 	if !e.gap.Room.HoldsBeside(&e.lent, j.next) {
@@ -103,7 +104,7 @@ func (e *execution) fitsGap(j *job) (fits, away bool) {
 
 // taskRoom is the room of the task, wherever the room comes from.
 func (r *run) taskRoom() *filch.Room {
-	if mutantOneRoom {
+	if mutants.OneRoom {
 		return &r.job.spec.Each
 	}
 	return r.job.spec.Room(int(r.item.Need) - 1)

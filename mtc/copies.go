@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/lines"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
 	"github.com/filch-hpc/filch/mtc/report"
@@ -106,7 +107,7 @@ func (n node) Begin(x *replica.Task) replica.Begun {
 
 func (n node) Settled(run uint64) {
 	r := n.exec.list.Find(run)
-	if r != nil && mutantCopyCounts {
+	if r != nil && mutants.CopyCounts {
 		r.item.Crashes++
 	}
 	if r != nil && r.held != nil && !n.copies.Lives(run) {
@@ -116,7 +117,7 @@ func (n node) Settled(run uint64) {
 
 func (n node) Beaten(id filch.JobID, index int32) {
 	j := n.jobs[id]
-	if j == nil || mutantLoserRuns {
+	if j == nil || mutants.LoserRuns {
 		return
 	}
 	for run, r := range n.exec.list.All() {
@@ -144,7 +145,7 @@ func (c *Core) rivalled(r *run, e *End) bool {
 		node{c}.Outdone(r.job.id, r.item.Index)
 	}
 	switch {
-	case r.copy != nil && (r.copy.Gone || e.State != filch.OK && !mutantBadCopyWins):
+	case r.copy != nil && (r.copy.Gone || e.State != filch.OK && !mutants.BadCopyWins):
 		c.copies.Failed(r.copy)
 		c.exec.release(e.Run)
 	case r.copy != nil:

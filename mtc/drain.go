@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 )
 
@@ -47,7 +48,7 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 // node that has not answered the last such offer gets none. Thieves may take from the rest
 // meanwhile.
 func (v *victim) giveAway() {
-	if mutantDrainKeeps {
+	if mutants.DrainKeeps {
 		return
 	}
 	left := int64(0)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -290,7 +291,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.settle()
 		return
 	}
-	if mutantBlindExit {
+	if mutants.BlindExit {
 		e.State = filch.OK
 	}
 	if c.rivalled(r, &e) {
@@ -319,7 +320,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		e.State = filch.Cancelled
 	case e.State != filch.OK && j.void != 0 && !r.may:
 		e.State = j.void
-	case e.Recalled && !j.spec.Once && !mutantRecallTries:
+	case e.Recalled && !j.spec.Once && !mutants.RecallTries:
 		wait, retried = 0, j.void == 0
 		it.Recalls += min(1, 255-it.Recalls)
 	case e.Gone: // as if the task's node had crashed
@@ -339,7 +340,7 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.settle()
 		return
 	}
-	if e.State == filch.OK && j.leader != nil && j.leader.plan != nil && !mutantHasty {
+	if e.State == filch.OK && j.leader != nil && j.leader.plan != nil && !mutants.Hasty {
 		j.leader.plan.Ending(now, it.Index, j.leader.tracker)
 	}
 	c.record(j, it, c.endOf(r, &e))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -35,7 +36,7 @@ const gangRest = 10 * time.Second
 // waitFor is the end of the wait for the ranks of a dead owner. The first call begins the wait.
 func (f *failover) waitFor(o record.Owner) time.Duration {
 	rest := gangRest
-	if mutantNoRest {
+	if mutants.NoRest {
 		rest = 0
 	}
 	until, first := f.remains.WaitFor(o, f.now, rest)
@@ -184,7 +185,7 @@ func (g *Gangs) Launched(now time.Duration, id uint64, out *Out) (goes bool) {
 	c.exec.leave(r)
 	r.stage, r.began = launched, now
 	r.job.pending.Begins(c.wall(now))
-	if r.may = !r.item.Tracked || mutantGangEarly; !r.may {
+	if r.may = !r.item.Tracked || mutants.GangEarly; !r.may {
 		r.opening = true
 		gate := gate{}
 		c.exec.gate(r, id, &gate)

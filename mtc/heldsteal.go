@@ -7,6 +7,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/lines"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 )
@@ -63,7 +64,7 @@ type heldPick struct {
 // heldPick finds what of a job a thief may run in held slots; false if nothing. Tasks of
 // capped jobs stay: tokens would go with tasks that may be stopped.
 func (v *victim) heldPick(j *job, m *message.Means, thief *filch.Member) (p heldPick, ok bool) {
-	if thief == nil || !v.stealable(j, m, thief) || j.spec.Capped() || j.spec.Once && !mutantFillOnce || j.spec.Firm {
+	if thief == nil || !v.stealable(j, m, thief) || j.spec.Capped() || j.spec.Once && !mutants.FillOnce || j.spec.Firm {
 		return p, false
 	}
 	alike, fits := len(j.spec.Needs) == 0 && !j.Graph() && !j.spec.Limits, j.suits(thief)
@@ -74,7 +75,7 @@ func (v *victim) heldPick(j *job, m *message.Means, thief *filch.Member) (p held
 			m.Free.Fits(filch.Room{}, *j.spec.Room(need)) < 1, !alike && v.core.lines.Line(j, it.Index) != lines.Here:
 			return false
 		}
-		return m.Fill.Admits(v.core.lengths(j, it.Index)) || mutantBlindFill
+		return m.Fill.Admits(v.core.lengths(j, it.Index)) || mutants.BlindFill
 	}
 	n := j.queue.CountFirst(p.suits, heldLooks)
 	if p.ranges = alike && len(j.queue.Ranges) > 0 && p.suits(&queue.Item{Index: j.queue.Ranges[0].Next}); p.ranges {

@@ -4,6 +4,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -168,7 +169,7 @@ func (c *Core) readBlock(j *job, num int32, b *record.Block) {
 		t := &b.Tasks[k]
 		i := num*record.BlockSize + int32(off)
 		switch {
-		case t.State != 0 && mutantHeirEnds:
+		case t.State != 0 && mutants.HeirEnds:
 		case t.State != 0:
 			ends = append(ends, message.ToldEnd{Index: i, State: t.State, Bytes: t.Bytes, Took: t.Ran(), By: t.By.Node})
 		case t.Owner != (record.Owner{}) && t.Owner != c.self && t.Owner != j.leader.from:
@@ -185,7 +186,7 @@ func (c *Core) readBlock(j *job, num int32, b *record.Block) {
 // death: no node reports such an end to the leader.
 func (c *Core) mindEnds(j *job) {
 	l := j.leader
-	if l == nil || l.tracker == nil || !l.open || mutantToldOnce {
+	if l == nil || l.tracker == nil || !l.open || mutants.ToldOnce {
 		return
 	}
 	switch {

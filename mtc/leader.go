@@ -8,6 +8,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/plan"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
@@ -106,7 +107,7 @@ func (c *Core) replan(j *job) {
 		return
 	}
 	chosen := j.leader.plan.Choice.Kind
-	if j.leader.plan.Update(c.now) && !mutantOldLevels {
+	if j.leader.plan.Update(c.now) && !mutants.OldLevels {
 		j.queue.Relevel(j.leader.plan.Level)
 		if c.mover.Kind == policy.Auto && j.leader.plan.Choice.Kind != chosen {
 			c.mover.again(j)
@@ -169,7 +170,7 @@ func (c *Core) openJob(j *job) {
 	if j.leader == nil || j.leader.open || j.leader.loading || j.rec == nil {
 		return
 	}
-	if j.leader.wait != nil && j.void == 0 && !mutantNoAfter {
+	if j.leader.wait != nil && j.void == 0 && !mutants.NoAfter {
 		c.lookBefore(j)
 		return
 	}

@@ -5,10 +5,11 @@ package mtc
 import (
 	"testing"
 
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
-func init() { plant = Plant }
+func init() { plant = mutants.Plant }
 
 // TestMutantsAreCaught plants each fault in a process of its own, in which the
 // test beside it must fail.

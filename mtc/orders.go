@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -40,7 +41,7 @@ func (c *Core) Order(now time.Duration, id filch.JobID, o record.Orders, out *Ou
 // or answers that it does not know the job: a node that learns of the job later reads the
 // orders with the job's record.
 func (o *orderly) spread(j *job) {
-	if j.rec.Serial == 0 || mutantMuteOrders {
+	if j.rec.Serial == 0 || mutants.MuteOrders {
 		return
 	}
 	for _, n := range j.leader.orders.Round(o.now, j.rec.Serial, o.core.cfg.Members, o.core.self.Node) {
@@ -85,7 +86,7 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 	if j.rec.Held && (before == nil || !before.Held) {
 		o.core.exec.stop(j, func(r *run) bool { return r.stage == gathering }) // see unlaunched
 	}
-	if j.void == filch.Cancelled || mutantSparesRest && j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
+	if j.void == filch.Cancelled || mutants.SparesRest && j.void != 0 || before != nil && slices.Equal(before.Cancels, j.rec.Cancels) {
 		return
 	}
 	o.core.exec.stop(j, func(r *run) bool { i := r.item.Index; return j.cancelled(i) && (before == nil || !before.Cancelled(i)) })
@@ -98,7 +99,7 @@ func (o *orderly) obey(j *job) {
 	switch {
 	case j.void != 0:
 		o.core.void(j, j.void)
-	case j.rec != nil && len(j.rec.Cancels) > 0 && !j.over && !mutantCancelLate:
+	case j.rec != nil && len(j.rec.Cancels) > 0 && !j.over && !mutants.CancelLate:
 		o.cancelQueued(j)
 	}
 }

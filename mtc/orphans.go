@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/ends"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -29,7 +30,7 @@ func (f *failover) init(c *Core) {
 // records' owners die may be gone: the whole instance may have been started again.
 func (c *Core) Rehomed(now time.Duration) {
 	c.enter(now, c.out)
-	if mutantNoLose {
+	if mutants.NoLose {
 		return
 	}
 	c.failover.Sweeps.Rehomed(now)
@@ -37,12 +38,12 @@ func (c *Core) Rehomed(now time.Duration) {
 
 // gone reports whether an owner is dead, or at least gone.
 func (f *failover) gone(o record.Owner) bool {
-	return f.Gone(o, f.core.cfg.Members, f.now) && (!mutantNoLose || f.core.cfg.Members.Get(o.Node) != nil)
+	return f.Gone(o, f.core.cfg.Members, f.now) && (!mutants.NoLose || f.core.cfg.Members.Get(o.Node) != nil)
 }
 
 // onDeath begins the failover after the death of a node's incarnation.
 func (f *failover) onDeath(o record.Owner) {
-	if mutantNoLose {
+	if mutants.NoLose {
 		return
 	}
 	f.Died(f.now)
@@ -163,7 +164,7 @@ func (f *failover) takePart(j *job, lo, hi int32, from record.Owner, sure bool) 
 	for num, part := range record.BlocksOf(lo, hi) {
 		op := record.BlockOp{
 			Kind: record.BlockTakeImplicit, Off: uint8(part[0] % record.BlockSize), To: uint8((part[1] - 1) % record.BlockSize),
-			From: from, Once: j.spec.Once && !mutantHeirOnce, Most: j.spec.Crashes(), Sure: sure,
+			From: from, Once: j.spec.Once && !mutants.HeirOnce, Most: j.spec.Crashes(), Sure: sure,
 		}
 		op.Owner = f.core.self
 		f.takeBlock(j, num, op)
@@ -174,7 +175,7 @@ func (f *failover) takePart(j *job, lo, hi int32, from record.Owner, sure bool) 
 func (f *failover) takeBlock(j *job, num int32, op record.BlockOp) {
 	j.queue.pending++
 	op.Take = record.Take(f.core.commits.Serial())
-	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutantGoneLoses || j.spec.Gangs() && f.waitFor(op.From) > f.now
+	op.Spare = f.core.cfg.Members.MayLive(op.From) && !mutants.GoneLoses || j.spec.Gangs() && f.waitFor(op.From) > f.now
 	f.core.commits.merge(record.KeyBlock(j.id, num), record.RecordBlock, record.EncodeBlockOps([]record.BlockOp{op}, true), func(a record.Answer) {
 		j.queue.pending--
 		p, err := record.DecodeBlockReply(a.Value)

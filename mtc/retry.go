@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -17,7 +18,7 @@ func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait
 		own = e.core.cfg.Retry(j.body(payload))
 	}
 	wait, again = policy.Retries(j.spec, own, tries, end.Code, end.Ours)
-	return wait, again || mutantForever
+	return wait, again || mutants.Forever
 }
 
 // failing takes in the end of a task here. Where the job's tasks fail in a row, and end

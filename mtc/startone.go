@@ -3,6 +3,7 @@ package mtc
 import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/lines"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -106,7 +107,7 @@ func (e *execution) isKept(j *job) bool {
 // the task cannot finish here.
 func (e *execution) start(j *job, it queue.Item, at stage, g *gate) {
 	switch {
-	case j.cancelled(it.Index) && !mutantCancelLate:
+	case j.cancelled(it.Index) && !mutants.CancelLate:
 		e.core.record(j, it, record.Task{State: filch.Cancelled})
 	case !e.core.setAside(j, it):
 		e.begin(j, nil, it, at, g)
@@ -134,7 +135,7 @@ func (e *execution) next(j *job) (it queue.Item, line lines.Is) {
 func (e *execution) fromRange(j *job) (it queue.Item, line lines.Is) {
 	s := &j.queue.Ranges[0]
 	e.wantFront(j, s)
-	if s.Next >= s.Front && !mutantNoFront {
+	if s.Next >= s.Front && !mutants.NoFront {
 		return it, lines.Away
 	}
 	if line = e.core.lines.Line(j, s.Next); line == lines.Away {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/lines"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -30,7 +31,7 @@ func (j *job) unknown() {
 // choose notes the need of the task that starts next.
 func (j *job) choose(number int) {
 	j.need, j.gang, j.takes = number, j.spec.Need(number).Gang, j.spec.Tokens(number)
-	if j.next = j.spec.Room(number); mutantOneRoom {
+	if j.next = j.spec.Room(number); mutants.OneRoom {
 		j.next = &j.spec.Each
 	}
 }
@@ -72,7 +73,7 @@ func (e *execution) suitFirst(j *job) (number int, is got) {
 	}
 	number = e.core.needOf(j, index)
 	j.choose(number)
-	if policy.SuitsNeed(j.spec.Need(number), e.core.cfg.Members.Get(e.core.cfg.Self)) || mutantTakesAll {
+	if policy.SuitsNeed(j.spec.Need(number), e.core.cfg.Members.Get(e.core.cfg.Self)) || mutants.TakesAll {
 		return number, gotNext
 	}
 	if len(j.queue.Unfit) >= unfitMax {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -191,7 +192,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	}
 	switch {
 	case !t.Resting():
-	case mv.some || mutantNoMove:
+	case mv.some || mutants.NoMove:
 		t.Succeeded()
 		t.Rest(t.now)
 	default:
@@ -219,7 +220,7 @@ func (t *thief) moveRange(key xferKey, mv *moving, r message.RangeItem) {
 			p, err := record.DecodeZoneReply(a.Value)
 			ok := a.Status == record.AnswerDone && err == nil && len(p.Verdicts) == 1 && p.Verdicts[0] == record.VerdictDone
 			mv.all, mv.some = mv.all && ok, mv.some || ok
-			if (ok || mutantNoMove) && !j.over {
+			if (ok || mutants.NoMove) && !j.over {
 				t.arrived(mv, j, op.Lo, op.Hi, key.victim.Node)
 				j.queue.Ranges.Add(policy.Range{Next: op.Lo, Hi: op.Hi, Front: op.Front, Hop: op.Hop + 1})
 				t.core.gotWork(j)
@@ -269,7 +270,7 @@ func (t *thief) moveTasks(key xferKey, mv *moving, tasks []message.TaskItem) {
 			for i := range group {
 				mine := ok && p.Verdicts[i] == record.VerdictDone
 				mv.all, mv.some = mv.all && mine, mv.some || mine
-				if (mine || mutantNoMove) && !j.over {
+				if (mine || mutants.NoMove) && !j.over {
 					t.arrived(mv, j, group[i].Index, group[i].Index+1, key.victim.Node)
 					t.tookTask(j, &group[i])
 				}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -197,7 +198,7 @@ func (v *victim) openXfer(x *xfer) uint64 {
 	for i := range x.items {
 		x.items[i].job.queue.frozen += x.items[i].count()
 	}
-	if mutantStealPops {
+	if mutants.StealPops {
 		v.closeXfer(x, false)
 		return x.id
 	}
@@ -368,7 +369,7 @@ func (v *victim) reclaim(x *xfer) {
 	if x.gift {
 		v.core.drain.wait = v.now + shedAgain
 	}
-	if mutantBlindThaw {
+	if mutants.BlindThaw {
 		for i := range x.items {
 			v.thaw(&x.items[i], 0)
 		}

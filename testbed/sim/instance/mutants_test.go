@@ -13,8 +13,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/ranks"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
-	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/before"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
 	"github.com/filch-hpc/filch/slots"
@@ -27,7 +27,7 @@ import (
 var plants = map[string]func(name string) bool{
 	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node/origin": origin.Plant,
 	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
-	"mtc": mtc.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"mtc": mutants.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the

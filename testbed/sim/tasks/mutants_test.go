@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/testbed/sim/planted"
 )
 
@@ -20,10 +20,10 @@ func TestMutantsAreCaught(t *testing.T) {
 	var rows []planted.Row
 	for _, m := range planted.Of(planted.Tasks) {
 		t.Run(m.Name, func(t *testing.T) {
-			if !mtc.Plant(m.Name) {
+			if !mutants.Plant(m.Name) {
 				t.Fatalf("there is no planted fault %q", m.Name)
 			}
-			defer mtc.Plant("")
+			defer mutants.Plant("")
 			began := time.Now()
 			row := planted.Row{Fault: m}
 			for seed := uint64(1); seed <= m.Seeds && row.Seed == 0; seed++ {
