@@ -104,6 +104,8 @@ var idleExports = map[string]string{
 	"mtc/message.KindTold":               ownOnly,
 	"mtc/message.KindToldAck":            testbedOnly,
 	"mtc/message.KindVoid":               ownOnly,
+	"mtc/policy.BriefKnown":              testbedOnly,
+	"mtc/policy.BriefMax":                testbedOnly,
 	"mtc/policy.ClassF":                  ownOnly,
 	"mtc/policy.ClassX":                  ownOnly,
 	"mtc/policy.ClassZ":                  ownOnly,

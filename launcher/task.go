@@ -161,6 +161,7 @@ type TaskStart struct {
 	Streams *Streams      // nil: the order's
 	Tmp     string        // a folder to make, as the task's TMPDIR; "" none
 	Warn    TaskWarn      // the zero value: no signal
+	After   uint64        // the task with this serial, if it runs, ends first
 }
 
 // TaskEnd is the end of an attempt of a task, or the reason why the attempt could not
@@ -199,6 +200,7 @@ type TaskStop struct {
 	Serial uint64
 	Signal int32
 	Grace  time.Duration
+	Unrun  bool // only if the task waits for the end of another
 }
 
 // TaskForget says that no more tasks of a job will come.
@@ -260,6 +262,7 @@ type TaskPiece struct {
 type TaskLaunch struct {
 	Serial     uint64
 	Start      mtc.Start
+	After      uint64            // begins at the end of the task with this serial; 0: at once
 	Processors []filch.Processor // none: nothing is bound
 	GPUs       []string
 }

@@ -10,7 +10,7 @@ import (
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
 	var used, lent filch.Room
-	running, pools, gathers := map[*job]int32{}, map[*tokens.Set]int32{}, int32(0)
+	running, successors, pools, gathers := map[*job]int32{}, map[*job]int32{}, map[*tokens.Set]int32{}, int32(0)
 	for _, r := range c.exec.list.All() {
 		used = used.Plus(*r.room())
 		running[r.job]++
@@ -20,11 +20,17 @@ func (c *Core) Check() {
 		if r.stage == gathering {
 			gathers++
 		}
+		if r.stage == succeeds {
+			successors[r.job]++
+		}
+		if next := c.exec.list.Find(r.next); r.next != 0 && (next == nil || next.stage != succeeds || c.exec.list.Find(next.prev) != r) {
+			panic(fmt.Sprintf("mtc: a task of job %d has a successor that does not wait for it", r.job.id))
+		}
 		gang := r.gang().Ranks > 0
 		if r.stage == borrows {
 			lent = lent.Plus(*r.taskRoom())
 		}
-		if r.stage >= gathering && !gang || r.stage == borrows && (gang || r.job.spec.Once) {
+		if (r.stage == gathering || r.stage == launched) && !gang || r.stage == borrows && (gang || r.job.spec.Once) {
 			panic(fmt.Sprintf("mtc: a task of job %d is in stage %d; a gang: %t", r.job.id, r.stage, gang))
 		}
 	}
@@ -39,8 +45,8 @@ func (c *Core) Check() {
 	}
 	unsaid := int64(0)
 	for _, j := range c.jobs { // any order: sums, and a panic whichever is first
-		if j.running != running[j] {
-			panic(fmt.Sprintf("mtc: job %d counts %d running tasks of %d", j.id, j.running, running[j]))
+		if j.running != running[j] || j.successors != successors[j] {
+			panic(fmt.Sprintf("mtc: job %d counts %d running tasks of %d, %d successors of %d", j.id, j.running, running[j], j.successors, successors[j]))
 		}
 		if j.spec != nil && j.spec.Cap > 0 && j.running > j.spec.Cap {
 			panic(fmt.Sprintf("mtc: %d tasks of job %d run under a cap of %d", j.running, j.id, j.spec.Cap))

@@ -94,31 +94,33 @@ func New(cfg Config) *Core {
 
 // job is a node's knowledge of a job.
 type job struct {
-	core     *Core
-	id       filch.JobID
-	ticket   filch.Ticket
-	spec     *record.Spec // nil: not received yet
-	rec      *record.Job  // the record as last seen; nil: not received yet
-	queue    readyQueue
-	running  int32
-	copies   copies
-	pending  ends.Pending
-	payloads lines.Lines
-	tokens   *tokens.Set // nil as long as the spec is not known
-	pace     jobPace
-	leader   *leader // where this node is the leader
-	void     filch.State
-	view     view
-	unfit    bool          // this node does not suit the tasks: other nodes run them
-	next     *filch.Room   // what the first task takes; the zero Room if that is not known
-	need     int           // the number of its need
-	gang     record.Gang   // its size; the zero Gang for a process, and if that is not known
-	takes    int32         // its tokens; if that is not known, the least of all tasks
-	least    int32         // the least number of tokens of a task
-	most     int32         // the greatest number
-	gatherAt time.Duration // when the first task, a gang without room here, may gather; 0: not set
-	over     bool          // finished: the node queues no more tasks
-	follow   bool          // clients here follow the job
+	core       *Core
+	id         filch.JobID
+	ticket     filch.Ticket
+	spec       *record.Spec // nil: not received yet
+	rec        *record.Job  // the record as last seen; nil: not received yet
+	queue      readyQueue
+	running    int32 // with successors
+	successors int32
+	alone      bool // see [Core.Alone]
+	copies     copies
+	pending    ends.Pending
+	payloads   lines.Lines
+	tokens     *tokens.Set // nil as long as the spec is not known
+	pace       jobPace
+	leader     *leader // where this node is the leader
+	void       filch.State
+	view       view
+	unfit      bool          // this node does not suit the tasks: other nodes run them
+	next       *filch.Room   // what the first task takes; the zero Room if that is not known
+	need       int           // the number of its need
+	gang       record.Gang   // its size; the zero Gang for a process, and if that is not known
+	takes      int32         // its tokens; if that is not known, the least of all tasks
+	least      int32         // the least number of tokens of a task
+	most       int32         // the greatest number
+	gatherAt   time.Duration // when the first task, a gang without room here, may gather; 0: not set
+	over       bool          // finished: the node queues no more tasks
+	follow     bool          // clients here follow the job
 }
 
 // readyQueue holds the ready tasks of one job on one node, and counts the tasks that come
@@ -339,8 +341,8 @@ func (c *Core) Queues() (q queue.Counts) {
 
 func (j *job) queues() queue.Counts {
 	q := queue.Counts{
-		Dedicated: int64(len(j.queue.Dedicated) + len(j.queue.Resting)), Shared: j.queue.Shareable() + int64(len(j.queue.Unfit)), Frozen: j.queue.frozen,
-		Running: int64(j.running - j.copies.run), Complete: j.pending.Unsaid(),
+		Dedicated: int64(len(j.queue.Dedicated) + len(j.queue.Resting) + int(j.successors)), Shared: j.queue.Shareable() + int64(len(j.queue.Unfit)), Frozen: j.queue.frozen,
+		Running: int64(j.running - j.copies.run - j.successors), Complete: j.pending.Unsaid(),
 	}
 	if j.leader != nil && j.leader.graph != nil {
 		q.Waiting = int64(j.leader.tracker.Waiting())

@@ -31,6 +31,9 @@ type run struct {
 	stage   stage
 	began   time.Duration
 	rivals
+	next   uint64 // the successor: it takes this run's room; 0: none
+	prev   uint64 // the run whose room this one takes, in stage succeeds
+	waited bool   // this run was a successor
 }
 
 // execution is the tasks that have room on this node, and the room that the tasks share.
@@ -45,6 +48,7 @@ type execution struct {
 	stuck      stuck
 	gap        policy.Gap
 	lent       filch.Room // of the tasks that run in the gap
+	succeeded  uint64     // a task is sought that begins at the end of this run; 0: for free room
 	filling    bool       // tasks are sought for the gap, not for the room of tasks
 	health     policy.Health
 }
@@ -102,6 +106,7 @@ func (e *execution) fill() {
 	}
 	e.onFilled()
 	e.fillGap(&gate)
+	e.fillNext(&gate)
 	e.commitStarts(&gate)
 }
 
@@ -153,6 +158,10 @@ func (e *execution) begin(j *job, of *replica.Task, it queue.Item, at stage, g *
 	r := e.list.Find(id)
 	e.used.Add(r.room())
 	e.onPlaced(r)
+	if at == succeeds {
+		r.prev, r.waited, e.list.Find(e.succeeded).next = e.succeeded, true, id
+		j.successors++
+	}
 	if of != nil {
 		of.Run = id
 		j.copies.run++
@@ -228,7 +237,7 @@ func (e *execution) launch(id uint64) {
 	e.out.Starts = append(e.out.Starts, Start{
 		Run: id, Job: j.id, Index: r.item.Index, Name: j.spec.Name(r.item.Index), Number: j.spec.Number(r.item.Index), Attempt: r.item.Attempt,
 		Nth: record.Starts(r.item.Attempt, r.item.Maybe), Spec: j.spec, Need: max(r.item.Need-1, 0), Payload: r.payload, Inputs: r.item.Inputs,
-		Borrows: r.stage == borrows, Copy: r.copy != nil,
+		Borrows: r.stage == borrows, Succeeds: r.prev, Copy: r.copy != nil,
 	})
 	if j.spec.Copied() {
 		r.kind, r.states = j.kindOf(r.payload)
@@ -264,6 +273,7 @@ func (e *execution) release(id uint64) {
 	e.used.Sub(r.room())
 	e.core.thief.onRoom(r.room())
 	e.leave(r)
+	e.pass(r)
 	j.running--
 	if r.copy != nil {
 		j.copies.run--
@@ -286,6 +296,9 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 	r := c.exec.list.Find(e.Run)
 	if r == nil || !r.started {
 		return
+	}
+	if r.waited && e.Ran > 0 {
+		r.began = now - e.Ran
 	}
 	if c.exec.unlaunched(r, &e) {
 		c.settle()

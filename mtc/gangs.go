@@ -23,6 +23,7 @@ const (
 	borrows                // a task in the room of slots held for a gang: see [Fills]
 	gathering              // a gang that gathers slots of several nodes
 	launched               // a gang that has its slots
+	succeeds               // a task that waits for the end of another: see [execution.fillNext]
 )
 
 // Gangs is the part of a Core that follows gangs on their way to slots.
@@ -138,13 +139,15 @@ func (e *execution) onPlaced(r *run) {
 }
 
 // unlaunched takes in the end of a gang that was stopped before it had its slots, since a
-// person held its job or cancelled it: the gang waits as before, or ends without an attempt.
+// person held its job or cancelled it, or of a successor that never began: the task waits as
+// before, or ends without an attempt.
 func (e *execution) unlaunched(r *run, end *End) bool {
 	switch j := r.job; {
-	case r.stage != gathering || end.State == filch.OK:
+	case r.stage != gathering && !(r.stage == succeeds && end.Unstarted) || end.State == filch.OK:
 		return false
 	case j.void != 0 || j.cancelled(r.item.Index):
 		e.core.record(j, r.item, record.Task{State: cmp.Or(j.void, filch.Cancelled)})
+	case mutants.SuccessorLost && r.stage == succeeds:
 	case end.State == filch.Killed:
 		j.queue.Hold(&r.item)
 		j.queue.Shared.Push(r.item)

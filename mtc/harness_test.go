@@ -69,6 +69,7 @@ type rigNode struct {
 	down    bool
 	gangs   []Start // that have slots, and do not run yet
 	opening []Start // likewise, until their start is committed
+	waiting []Start // for the end of the run that they succeed
 }
 
 type rigRun struct {
@@ -150,6 +151,10 @@ func (r *rig) act(d *rigNode) {
 	r.reserved = append(r.reserved, d.out.Reserved...)
 	r.remains = append(r.remains, d.out.Remains...)
 	for _, s := range d.out.Stops {
+		if i := slices.IndexFunc(d.waiting, func(w Start) bool { return w.Run == s.Run }); i >= 0 {
+			d.waiting = slices.Delete(d.waiting, i, i+1)
+			d.running = append(d.running, rigRun{r.now, End{Run: s.Run, State: filch.Killed, Unstarted: true}})
+		}
 		for i := range d.running {
 			if d.running[i].end.Run == s.Run {
 				d.running[i] = rigRun{r.now, End{Run: s.Run, State: filch.Killed, Code: 143}}
@@ -193,8 +198,12 @@ func (r *rig) act(d *rigNode) {
 	}
 }
 
-// execs has a start run for its time.
+// execs has a start run for its time. A successor waits for the end of the run before it.
 func (r *rig) execs(d *rigNode, s Start) {
+	if slices.ContainsFunc(d.running, func(u rigRun) bool { return u.end.Run == s.Succeeds }) {
+		d.waiting = append(d.waiting, s)
+		return
+	}
 	r.began++
 	d.running = append(d.running, rigRun{r.now + r.length(s), r.result(s)})
 	r.peak = max(r.peak, r.runningAll())
@@ -364,6 +373,11 @@ func (r *rig) due(d *rigNode) {
 		}
 	}
 	for _, e := range ended {
+		if i := slices.IndexFunc(d.waiting, func(s Start) bool { return s.Succeeds == e.Run }); i >= 0 {
+			s := d.waiting[i]
+			d.waiting = slices.Delete(d.waiting, i, i+1)
+			r.execs(d, s)
+		}
 		d.Ended(r.now, e, &d.out)
 	}
 	if d.Deadline() <= r.now {

@@ -22,6 +22,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"flds-never", "TestPoliciesPlaceDifferently"},
 		{"ascending", "TestHeaviestInputFirst"},
 		{"blind-exit", "TestRetriesAndExitCodes"},
+		{"free-successor", "TestBriefTasksHaveSuccessors"},
+		{"successor-lost", "TestSuccessorGoesBack"},
 		{"steal-pops", "TestLostOfferComesBack"},
 		{"no-move", "TestLateOfferMovesNothing"},
 		{"blind-thaw", "TestLateOfferMovesNothing"},

@@ -73,6 +73,8 @@ func (e *execution) startOne(j *job, g *gate) got {
 // place decides in which stage the next task of j starts, if the task has room.
 func (e *execution) place(j *job) (stage, got) {
 	switch {
+	case e.succeeded != 0:
+		return succeeds, gotNext
 	case e.filling:
 		if fits, _ := e.fitsGap(j); !fits {
 			return 0, gotBlocked

@@ -26,8 +26,10 @@ type End struct {
 	Out    time.Duration // since the process ended, until the outputs were taken
 	Ours   bool          // the task could not be run: the command is not at fault
 	// Recalled: stopped for a gang, or without room in the slots of the gang; the start does not count.
-	Recalled bool
-	Nodes    []record.NodeRun // of a gang, as [record.Task.Nodes]
+	Recalled  bool
+	Unstarted bool             // a successor that never began: see [Start.Succeeds]
+	Ran       time.Duration    // of the process of the task; 0: not known
+	Nodes     []record.NodeRun // of a gang, as [record.Task.Nodes]
 }
 
 // Start asks the caller to start a task.
@@ -45,6 +47,9 @@ type Start struct {
 	Inputs  []policy.Input // of a workflow's task: where the task's parents ran
 	Copy    bool           // of a task that another node runs
 	Borrows bool           // the room is that of slots held for a gang: see [Fills]
+	// Succeeds is the run whose room the task takes as that run ends, and not before; 0: the
+	// task has room.
+	Succeeds uint64
 }
 
 // Room is what the task takes.

@@ -75,6 +75,7 @@ type host struct {
 	out     launcher.Outbox
 	keepers map[filch.Ident]*keeper
 	chores  map[uint64]launcher.TaskLaunch // that run
+	waiting map[uint64]launcher.TaskLaunch // by the serial of the task that ends first
 	records map[string]launcher.Record
 	disk    map[string][]byte // of the store
 	mirror  []byte            // lines

@@ -25,6 +25,7 @@ type chores struct {
 	begun    map[filch.NodeName]int
 	drainBad int
 	peak     int
+	waited   int             // tasks that waited for the end of another
 	tries    []filch.Attempt // of the gangs, as their programs see them
 }
 
@@ -39,21 +40,41 @@ func (h *host) do(o *launcher.Outbox) {
 		if l.Start.Spec.Gang.Ranks > 0 {
 			continue
 		}
-		if w.chores.begun == nil {
-			w.chores.begun = map[filch.NodeName]int{}
-		}
-		w.chores.begun[h.Name]++
-		h.chores[l.Serial] = l
-		w.chores.peak = max(w.chores.peak, len(h.chores))
-		end := launcher.TaskEnd{}
-		if w.chores.end != nil {
-			end = w.chores.end(h, l)
-		}
-		w.After(w.chores.lasts, func() { h.finish(l.Serial, end) })
+		h.begin(l)
 	}
 	for _, s := range o.TaskStops {
+		for after, l := range h.waiting {
+			if l.Serial == s.Serial {
+				delete(h.waiting, after)
+				h.chores[s.Serial] = l
+			}
+		}
 		w.After(ms, func() { h.finish(s.Serial, launcher.TaskEnd{Kind: launcher.CauseSignal, Code: 15, Told: true}) })
 	}
+}
+
+// begin has a task run for its time. A successor waits for the end of the task before it.
+func (h *host) begin(l launcher.TaskLaunch) {
+	w := h.net
+	if _, runs := h.chores[l.After]; runs {
+		if h.waiting == nil {
+			h.waiting = map[uint64]launcher.TaskLaunch{}
+		}
+		h.waiting[l.After] = l
+		w.chores.waited++
+		return
+	}
+	if w.chores.begun == nil {
+		w.chores.begun = map[filch.NodeName]int{}
+	}
+	w.chores.begun[h.Name]++
+	h.chores[l.Serial] = l
+	w.chores.peak = max(w.chores.peak, len(h.chores))
+	end := launcher.TaskEnd{}
+	if w.chores.end != nil {
+		end = w.chores.end(h, l)
+	}
+	w.After(w.chores.lasts, func() { h.finish(l.Serial, end) })
 }
 
 // finish ends a task once.
@@ -62,6 +83,10 @@ func (h *host) finish(serial uint64, end launcher.TaskEnd) {
 		return
 	}
 	delete(h.chores, serial)
+	if l, ok := h.waiting[serial]; ok {
+		delete(h.waiting, serial)
+		h.begin(l)
+	}
 	end.Serial = serial
 	h.input(func(out *launcher.Outbox) { h.node.TaskEnds(h.net.Now(), []launcher.TaskEnd{end}, out) })
 }

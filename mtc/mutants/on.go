@@ -17,34 +17,36 @@ import (
 // Planted faults, switched on singly, for tests to catch. Most are faults of the papers'
 // public code. The faults exist only under the build tag mutants.
 var (
-	BlindExit   bool // the exit code is ignored
-	StealPops   bool // a victim forgets its offers
-	NoMove      bool // a thief runs offered tasks without a commit
-	BlindThaw   bool // a victim thaws the rest of an offer without a new hop
-	NoLose      bool // the tasks of a dead node stay with the dead node
-	Forever     bool // retries have no bound
-	NoFront     bool // tasks begin above the committed front
-	Hasty       bool // a free slot does not wait for the next task of a chain
-	OldLevels   bool // queued tasks keep the levels of old estimates
-	DrainKeeps  bool // a draining node keeps its queue, and thieves pass it over
-	GoneLoses   bool // tasks with Once are lost before their gone node is known dead
-	ToldOnce    bool // a leader reads unreported ends at a node's death, never later
-	HeirOnce    bool // the heir of a task with Once starts the task again
-	NoAfter     bool // a job begins before the jobs that it waits for have ended
-	HeirEnds    bool // the heir of a graph does not read the recorded ends
-	MuteOrders  bool // a leader tells no other node of cancelled tasks and holds
-	OneRoom     bool // every task takes the room of the first need
-	TakesAll    bool // a node starts tasks that may run on other nodes only
-	NoRest      bool // gangs of a dead owner go on, or are lost, beside their ranks
-	GangEarly   bool // ranks of a gang begin before its start is committed
-	RecallTries bool // a task that was stopped for a gang counts as failed
-	FillOnce    bool // a task with Once runs in slots held for a gang
-	BlindFill   bool // a victim gives tasks of any length into slots held for a gang
-	CancelLate  bool // a cancelled task that waits is started all the same
-	SparesRest  bool // a cancelled task runs on where the rest of its job is skipped
-	BadCopyWins bool // the bad end of a copy is recorded
-	LoserRuns   bool // of a task and its copies, the ones that lost run on
-	CopyCounts  bool // a copy that fails counts as a crash of the task
+	BlindExit     bool // the exit code is ignored
+	StealPops     bool // a victim forgets its offers
+	NoMove        bool // a thief runs offered tasks without a commit
+	BlindThaw     bool // a victim thaws the rest of an offer without a new hop
+	NoLose        bool // the tasks of a dead node stay with the dead node
+	Forever       bool // retries have no bound
+	NoFront       bool // tasks begin above the committed front
+	Hasty         bool // a free slot does not wait for the next task of a chain
+	OldLevels     bool // queued tasks keep the levels of old estimates
+	DrainKeeps    bool // a draining node keeps its queue, and thieves pass it over
+	GoneLoses     bool // tasks with Once are lost before their gone node is known dead
+	ToldOnce      bool // a leader reads unreported ends at a node's death, never later
+	HeirOnce      bool // the heir of a task with Once starts the task again
+	NoAfter       bool // a job begins before the jobs that it waits for have ended
+	HeirEnds      bool // the heir of a graph does not read the recorded ends
+	MuteOrders    bool // a leader tells no other node of cancelled tasks and holds
+	OneRoom       bool // every task takes the room of the first need
+	TakesAll      bool // a node starts tasks that may run on other nodes only
+	NoRest        bool // gangs of a dead owner go on, or are lost, beside their ranks
+	GangEarly     bool // ranks of a gang begin before its start is committed
+	RecallTries   bool // a task that was stopped for a gang counts as failed
+	FillOnce      bool // a task with Once runs in slots held for a gang
+	BlindFill     bool // a victim gives tasks of any length into slots held for a gang
+	CancelLate    bool // a cancelled task that waits is started all the same
+	SparesRest    bool // a cancelled task runs on where the rest of its job is skipped
+	BadCopyWins   bool // the bad end of a copy is recorded
+	LoserRuns     bool // of a task and its copies, the ones that lost run on
+	FreeSuccessor bool // a successor takes no room
+	SuccessorLost bool // the task of a successor that never began is forgotten
+	CopyCounts    bool // a copy that fails counts as a crash of the task
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -65,7 +67,7 @@ func Plant(name string) bool {
 		"gang-early":   &GangEarly,
 		"recall-tries": &RecallTries, "fill-once": &FillOnce, "blind-fill": &BlindFill,
 		"takes-all": &TakesAll, "one-room": &OneRoom,
-		"bad-copy-wins": &BadCopyWins, "loser-runs": &LoserRuns, "copy-counts": &CopyCounts,
+		"bad-copy-wins": &BadCopyWins, "loser-runs": &LoserRuns, "copy-counts": &CopyCounts, "free-successor": &FreeSuccessor, "successor-lost": &SuccessorLost,
 	} {
 		*p = n == name
 		known = known || *p

@@ -26,7 +26,7 @@ func (o *order) fill(s *launcher.TaskStart, line string, indexed bool) error {
 	if len(s.Argv) == 0 {
 		slot := 0
 		if o.usesSlot {
-			slot = o.place(s.Serial)
+			slot = o.place(s)
 		}
 		if s.Argv, err = o.template.Expand([]string{value}, number, slot); err != nil {
 			return err

@@ -61,7 +61,7 @@ type made struct {
 func (rs *Runners) startOf(l *launcher.TaskLaunch, long []byte) (made, error) {
 	s := launcher.TaskStart{
 		Serial: l.Serial, Job: l.Start.Job, Index: launcher.TaskIndex(l.Start.Name), Number: l.Start.Number, Attempt: l.Try(), Nth: l.Start.Nth,
-		CPUs: topology.CPUs(l.Processors), GPUs: l.GPUs, Memory: l.Start.Room().MemBytes, Limit: l.Start.Spec.Limit,
+		After: l.After, CPUs: topology.CPUs(l.Processors), GPUs: l.GPUs, Memory: l.Start.Room().MemBytes, Limit: l.Start.Spec.Limit,
 	}
 	if err := rs.decode(l); err != nil {
 		return made{}, err
@@ -111,7 +111,7 @@ func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p 
 			return made{}, err
 		}
 		if p[0] == launcher.PayloadSlot {
-			place := strconv.Itoa(rs.orders[s.Job].place(s.Serial))
+			place := strconv.Itoa(rs.orders[s.Job].place(&s))
 			for i, w := range item.Argv {
 				item.Argv[i] = strings.ReplaceAll(w, "{%}", place)
 			}

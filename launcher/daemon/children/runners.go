@@ -69,14 +69,21 @@ type order struct {
 	usesSlot bool
 }
 
-// place gives a task of the job the least number, from 1, that is free here.
-func (o *order) place(serial uint64) int {
-	i := slices.Index(o.places, 0)
+// place gives a task of the job the least number, from 1, that is free here. A task that
+// begins at the end of another takes over its number.
+func (o *order) place(s *launcher.TaskStart) int {
+	i := -1
+	if s.After != 0 {
+		i = slices.Index(o.places, s.After)
+	}
+	if i < 0 {
+		i = slices.Index(o.places, 0)
+	}
 	if i < 0 {
 		i = len(o.places)
 		o.places = append(o.places, 0)
 	}
-	o.places[i] = serial
+	o.places[i] = s.Serial
 	return i + 1
 }
 
@@ -161,6 +168,9 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 			r = x
 		}
 	}
+	if p := rs.bySerial[s.After]; p != nil {
+		r = p
+	}
 	r.tasks[s.Serial] = s
 	r.queue = append(r.queue, s)
 	rs.bySerial[s.Serial] = r
@@ -172,6 +182,9 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 // Stop ends a task; a task still waiting for its runner never begins.
 func (rs *Runners) Stop(s launcher.TaskStop) {
 	r := rs.bySerial[s.Serial]
+	if r == nil && s.Unrun {
+		return
+	}
 	if r == nil {
 		if a := rs.longs[s.Serial]; a != nil {
 			a.stopped = true
@@ -220,6 +233,9 @@ func (rs *Runners) drop(r *runnerProcess, serial uint64) {
 		o.since = time.Now()
 		if i := slices.Index(o.places, serial); i >= 0 {
 			o.places[i] = 0
+			if after := r.tasks[serial].After; rs.bySerial[after] != nil { // the task never began
+				o.places[i] = after
+			}
 		}
 	}
 	if tmp := r.tasks[serial].Tmp; tmp != "" {

@@ -154,7 +154,7 @@ func (h *Ranks) borrow(t *local.Turn, l *launcher.Launch, index int32, k slots.K
 		if at.Lease.Incarnation != h.Cfg.Incarnation {
 			return slots.Loan{}, false // of the launcher before; its tasks are gone
 		}
-		return h.tasks.BorrowTask(a, l)
+		return h.tasks.BorrowTask(t, a, l)
 	}
 	parent := h.latest(l.Parent)
 	if parent == nil || parent.over() {

@@ -37,7 +37,7 @@ type storeView interface {
 
 // stepRooms is the interface to the slots of tasks, for ranks of the tasks' steps.
 type stepRooms interface {
-	BorrowTask(a slots.Ask, l *launcher.Launch) (slots.Loan, bool)
+	BorrowTask(t *local.Turn, a slots.Ask, l *launcher.Launch) (slots.Loan, bool)
 	OnStepOver(t *local.Turn, serial uint64)
 	InTheWay(lacks string) (job filch.JobID, most int64)
 }

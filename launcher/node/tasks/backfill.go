@@ -51,8 +51,8 @@ func (f *Fills) recall(t *local.Turn) bool {
 		if r == nil || r.over != nil {
 			continue
 		}
-		if i := slices.IndexFunc(w.sleeps, func(p sleep) bool { return p.run == serial }); i >= 0 {
-			w.sleeps.Remove(i)
+		if i := slices.IndexFunc(w.starts.sleeps, func(p sleep) bool { return p.run == serial }); i >= 0 {
+			w.starts.sleeps.Remove(i)
 			w.taskEnded(t, serial, mtc.End{State: filch.Killed, Code: filch.ExitCancelled, Recalled: true}, false)
 			continue
 		}
@@ -90,7 +90,7 @@ func (f *Fills) In(k slots.Key) (job filch.JobID, n int32) {
 func (f *Fills) Occupants() (all []slots.Occupant) {
 	w := f.tasks
 	for _, r := range w.runs { // in any order: the ledger sorts by the end
-		if r.gang != nil || r.Loan.Borrowed() {
+		if r.gang != nil || r.prev != 0 || r.Loan.Borrowed() {
 			continue
 		}
 		o := slots.Occupant{Room: r.Loan.Room()}

@@ -26,8 +26,11 @@ func reportStart(t *local.Turn, r *Running, borrows bool) {
 // reportEnd reports the end of an attempt of a task. A gang that was stopped before its ranks
 // began has had no attempt.
 func reportEnd(t *local.Turn, r *Running, e *mtc.End) {
-	if r.gang != nil && !r.gang.began && e.State == filch.Killed {
+	if r.gang != nil && !r.gang.began && e.State == filch.Killed || r.prev != 0 && e.Unstarted {
 		return
+	}
+	if r.prev != 0 { // the end of the task before is told later
+		reportStart(t, r, false)
 	}
 	if e.Recalled {
 		t.Event(events.Event{Kind: events.TaskRecalled, Job: r.job, Task: r.Index, Tasks: 1, Try: r.try})

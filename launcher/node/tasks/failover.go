@@ -29,7 +29,7 @@ func (w *Tasks) begin() {
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
 		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Role: w.Cfg.Role, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad, Bounds: w.Cfg.Tasks.Bounds,
 	})
-	w.out, w.room, w.drains, w.late, w.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
+	w.out, w.room, w.drains, w.starts.late, w.starts.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials, w.Fills.gap = make(map[uint64]uint64), policy.Gap{}
 	clear(w.watches)
 }
@@ -50,11 +50,11 @@ func (w *Tasks) EndAll(t *local.Turn) {
 		}
 		t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial})
 	}
-	for _, sleep := range w.sleeps {
+	for _, sleep := range w.starts.sleeps {
 		w.Ledger.EndTask(t.Now, w.runs[sleep.run].Loan, false)
 		delete(w.runs, sleep.run)
 	}
-	w.sleeps, w.late = nil, nil
+	w.starts.sleeps, w.starts.late = nil, nil
 }
 
 // OnReborn starts another life after the node was declared dead: other nodes own the
@@ -101,9 +101,9 @@ func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
 
 // Tick does everything due in the tasks.
 func (w *Tasks) Tick(t *local.Turn) {
-	w.burst = 0
-	for len(w.sleeps) > 0 && w.sleeps[0].due <= t.Now {
-		w.taskEnded(t, w.sleeps.Pop().run, mtc.End{State: filch.OK}, false)
+	w.starts.burst = 0
+	for len(w.starts.sleeps) > 0 && w.starts.sleeps[0].due <= t.Now {
+		w.taskEnded(t, w.starts.sleeps.Pop().run, mtc.End{State: filch.OK}, false)
 	}
 	if w.core.Deadline() <= t.Now {
 		w.ready(t).Tick(t.Now, &w.out)
@@ -122,8 +122,8 @@ func (w *Tasks) Tick(t *local.Turn) {
 // Deadline is when Tick is due.
 func (w *Tasks) Deadline() time.Duration {
 	d := min(w.core.Deadline(), w.earlyAt, w.policy.at, w.mirror.at)
-	if len(w.sleeps) > 0 {
-		d = min(d, w.sleeps[0].due)
+	if len(w.starts.sleeps) > 0 {
+		d = min(d, w.starts.sleeps[0].due)
 	}
 	return d
 }

@@ -220,9 +220,9 @@ func (g *Gangs) remaining(id filch.JobID, h launcher.TasksHere) launcher.TasksHe
 }
 
 // isRunning reports whether a task has its slots: a gang gathers them first, and again after a
-// launch given up.
+// launch given up. A successor waits for the end of another task.
 func (g *Gangs) isRunning(r *Running) bool {
-	return r.gang == nil || r.gang.goes && !g.tasks.gangs.Gathers(r.gang.run)
+	return r.gang == nil && r.prev == 0 || r.gang != nil && r.gang.goes && !g.tasks.gangs.Gathers(r.gang.run)
 }
 
 // nodes are the nodes of the ranks of a task that is a gang; none for a task of one process.

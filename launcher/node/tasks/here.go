@@ -42,8 +42,8 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 	if h.Late = j.Pace.Aside; j.Pace.Late {
 		h.Late = h.Ready
 	}
-	for i := range w.late { // a run took the slots planned for this task
-		if w.late[i].Job == id {
+	for i := range w.starts.late { // a run took the slots planned for this task
+		if w.starts.late[i].Job == id {
 			h.Running--
 			h.Ready++
 		}

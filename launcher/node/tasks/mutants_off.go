@@ -10,4 +10,5 @@ const (
 	mutantGangUntold   = false
 	mutantGangGoesOn   = false
 	mutantGangEndsTwo  = false
+	mutantNoWait       = false
 )

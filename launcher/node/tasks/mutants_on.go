@@ -11,6 +11,7 @@ var (
 	mutantGangUntold   bool // the core is not told that a gang has its slots: they count twice
 	mutantGangGoesOn   bool // a gang that is told to stop runs on
 	mutantGangEndsTwo  bool // the end of a gang is given twice
+	mutantNoWait       bool // a successor begins before the end of the task before it
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -23,6 +24,7 @@ func Plant(name string) bool {
 		"gang-untold":   &mutantGangUntold,
 		"gang-goes-on":  &mutantGangGoesOn,
 		"gang-ends-two": &mutantGangEndsTwo,
+		"no-wait":       &mutantNoWait,
 	} {
 		*p = n == name
 		known = known || *p

@@ -30,11 +30,18 @@ func (w *Tasks) TaskOf(parent filch.JobID, task uint64) *Running {
 	return r
 }
 
-// BorrowTask takes room for a step from the room of its task.
-func (w *Tasks) BorrowTask(a slots.Ask, l *launcher.Launch) (slots.Loan, bool) {
+// BorrowTask takes room for a step from the room of its task. Steps may outlive the process
+// of their task, so the tasks of that job have no successors here any more.
+func (w *Tasks) BorrowTask(t *local.Turn, a slots.Ask, l *launcher.Launch) (slots.Loan, bool) {
 	r := w.TaskOf(l.Parent, l.Task)
 	if r == nil {
 		return slots.Loan{}, false
+	}
+	w.core.Alone(r.job)
+	for serial, x := range w.runs { // in any order: each is asked for
+		if x.job == r.job && x.prev != 0 {
+			w.starts.askBack(t, serial, x)
+		}
 	}
 	return w.Ledger.SubTask(a, &r.Loan)
 }

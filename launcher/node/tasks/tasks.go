@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -42,11 +41,9 @@ type Tasks struct {
 	runs   map[uint64]*Running // the tasks started here by the core, by serial
 	// serials of this life's tasks, by the core's run number
 	serials map[uint64]uint64
-	life    int                       // of the core: a node declared dead begins a new life
-	over    bool                      // nothing more is started in this life
-	late    []mtc.Start               // without room: a gang took their room while they were committed
-	sleeps  filch.Heap[sleep, *sleep] // sleeping built-in tasks
-	burst   int                       // built-in no-op tasks since the last tick
+	life    int  // of the core: a node declared dead begins a new life
+	over    bool // nothing more is started in this life
+	starts  starts
 	watches map[uint64]uint64
 	follow  map[filch.JobID][]launcher.ClientID
 	pending map[filch.JobID]pendingReports
@@ -77,10 +74,6 @@ type partial struct {
 	gone   bool
 }
 
-// noopBurst bounds the no-op tasks between two ticks, so that a bag of millions delays
-// other inputs by a few milliseconds only.
-const noopBurst = 4096
-
 // Running is a task running here.
 type Running struct {
 	run   uint64 // the core's run number
@@ -89,8 +82,11 @@ type Running struct {
 	job   filch.JobID
 	Index int32
 	try   filch.Attempt
-	over  *taskOver // the task has ended, and its steps are being ended
-	gang  *gang     // nil: the task is one process
+	over  *taskOver  // the task has ended, and its steps are being ended
+	gang  *gang      // nil: the task is one process
+	next  uint64     // the successor: it takes this one's room; 0: none
+	prev  uint64     // the task whose room this one takes at its end; 0: this one has room
+	held  *mtc.Start // of a built-in successor, which begins with the room
 }
 
 // early is a submission waiting for a block of ids.
@@ -120,6 +116,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	w.shared = &shared{tasks: w}
 	w.Gangs = &Gangs{tasks: w, records: m}
 	w.Fills = &Fills{tasks: w}
+	w.starts.tasks = w
 	w.begin()
 	return w
 }
@@ -260,7 +257,10 @@ func (w *Tasks) TaskEnds(now time.Duration, ends []launcher.TaskEnd, out *launch
 	t := w.Turn(now, out)
 	for i := range ends {
 		e := &ends[i]
-		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Moved: e.Moved, Moving: e.Moving, In: e.In, Out: e.Out, Final: e.Final, Ours: e.Kind == launcher.CauseOurs && e.Began == 0, Nodes: record.NodeRuns(e.Nodes)}
+		end := mtc.End{State: filch.OK, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut, Moved: e.Moved, Moving: e.Moving, In: e.In, Out: e.Out, Final: e.Final, Ours: e.Kind == launcher.CauseOurs && e.Began == 0, Unstarted: e.Began == 0 && (e.Kind == launcher.CauseSignal || e.Kind == launcher.CauseCancel), Nodes: record.NodeRuns(e.Nodes)}
+		if e.Began > 0 {
+			end.Ran = time.Duration(e.Ended - e.Began)
+		}
 		if u := e.Usage; u != (filch.Usage{}) {
 			end.Usage = &u
 		}
@@ -297,13 +297,14 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 	delete(w.runs, serial)
 	reportEnd(t, r, &e)
 	w.origin.OnTaskEnd(t, serial)
-	if r.gang == nil {
-		w.Ledger.EndTask(t.Now, r.Loan, left)
-	}
+	n, next := w.starts.pass(t, r, left)
 	if r.life == w.life {
 		delete(w.serials, r.run)
 		e.Run = r.run
 		w.ready(t).Ended(t.Now, e, &w.out)
+	}
+	if next != nil && next.held != nil {
+		w.starts.begin(t, n, next, next.held, next.Loan)
 	}
 }
 
@@ -313,7 +314,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	recalled := w.Fills.recall(t)
 	w.ready(t)
 	w.scheduleRead(t)
-	w.startLate(t)
+	w.starts.again(t)
 	o := w.out
 	w.out = mtc.Out{}
 	if w.over { // other nodes have the tasks to be started by this core
@@ -331,7 +332,7 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 	reportHappened(t, &o)
 	w.proposeAll(t, o.Proposals)
 	for i := range o.Starts {
-		w.startTask(t, &o.Starts[i])
+		w.starts.start(t, &o.Starts[i])
 	}
 	for _, run := range o.Goes {
 		w.Gangs.start(t, run)
@@ -353,8 +354,8 @@ func (w *Tasks) Pump(t *local.Turn) bool {
 		w.origin.OnReserved(t, id)
 	}
 	room, short := w.core.Short(t.Now)
-	if len(w.late) > 0 {
-		room, short = w.late[0].Room(), true
+	if len(w.starts.late) > 0 {
+		room, short = w.starts.late[0].Room(), true
 	}
 	w.Ledger.TasksWait(t.Now, short, room)
 	return recalled || len(o.Proposals)+len(o.Starts)+len(o.Sends) > 0 || o.Sweep || !w.idle() || w.HasMail()
@@ -371,20 +372,23 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 	stopped := mtc.End{State: filch.Killed, Code: filch.ExitCancelled}
 	serial, ok := w.serials[run]
 	if !ok {
-		if i := slices.IndexFunc(w.late, func(s mtc.Start) bool { return s.Run == run }); i >= 0 {
-			w.late = slices.Delete(w.late, i, i+1)
+		if i := slices.IndexFunc(w.starts.late, func(s mtc.Start) bool { return s.Run == run }); i >= 0 {
+			w.starts.late = slices.Delete(w.starts.late, i, i+1)
 			stopped.Run = run
 			w.ready(t).Ended(t.Now, stopped, &w.out)
 		}
 		return
 	}
-	if i := slices.IndexFunc(w.sleeps, func(p sleep) bool { return p.run == serial }); i >= 0 {
-		w.sleeps.Remove(i)
+	if i := slices.IndexFunc(w.starts.sleeps, func(p sleep) bool { return p.run == serial }); i >= 0 {
+		w.starts.sleeps.Remove(i)
 		w.taskEnded(t, serial, stopped, false)
 		return
 	}
 	r := w.runs[serial]
 	switch {
+	case r != nil && r.held != nil && r.prev != 0:
+		w.starts.askBack(t, serial, r)
+		return
 	case r == nil: // ended after the end of this life: the core was not told
 		return
 	case r.gang != nil:
@@ -392,55 +396,6 @@ func (w *Tasks) stopTask(t *local.Turn, run uint64) {
 		return
 	}
 	t.Out.TaskStops = append(t.Out.TaskStops, launcher.TaskStop{Serial: serial, Signal: launcher.SigTerm, Grace: launcher.TaskGrace})
-}
-
-// startTask gives a task its room and passes the task to the daemon; built-in tasks end
-// here.
-func (w *Tasks) startTask(t *local.Turn, s *mtc.Start) {
-	var loan slots.TaskLoan
-	g := w.Gangs.of(s)
-	if g == nil {
-		var ok bool
-		if s.Borrows {
-			if loan, ok = w.Fills.take(t, s); !ok {
-				return
-			}
-		} else if loan, ok = w.Ledger.TakeTask(t.Now, s.Room()); !ok {
-			w.late = append(w.late, *s)
-			return
-		}
-	}
-	w.serial++
-	r := &Running{run: s.Run, life: w.life, Loan: loan, job: s.Job, Index: s.Name, try: s.Attempt, gang: g}
-	w.runs[w.serial], w.serials[s.Run] = r, w.serial
-	reportStart(t, r, s.Borrows)
-	body := s.Spec.Body
-	if len(s.Payload) > 0 && s.Payload[0] == launcher.PayloadBuiltin {
-		body = s.Payload[1:]
-	}
-	switch {
-	case g != nil:
-		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{Serial: w.serial, Start: *s})
-	case len(body) > 0 && body[0] == launcher.BodyNoop && w.burst >= noopBurst:
-		w.sleeps.Push(sleep{t.Now, w.serial})
-	case len(body) > 0 && body[0] == launcher.BodyNoop:
-		w.burst++
-		w.taskEnded(t, w.serial, mtc.End{State: filch.OK}, false)
-	case len(body) == 9 && body[0] == launcher.BodySleep:
-		w.sleeps.Push(sleep{t.Now + time.Duration(binary.BigEndian.Uint64(body[1:])), w.serial})
-	default:
-		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{
-			Serial: w.serial, Start: *s, Processors: w.Ledger.TaskProcessors(loan), GPUs: w.Ledger.TaskGPUs(loan),
-		})
-	}
-}
-
-func (w *Tasks) startLate(t *local.Turn) {
-	late := w.late
-	w.late = nil
-	for i := range late {
-		w.startTask(t, &late[i])
-	}
 }
 
 func (w *Tasks) startEarly(t *local.Turn) {

@@ -47,6 +47,7 @@ type runner struct {
 	tasks  map[uint64]*task // started, by serial
 	byPID  map[int]*task
 	queue  []launcher.TaskStart
+	next   map[uint64]successor // by the serial of the task that ends first
 	ends   []launcher.TaskEnd
 	keep   *keeping
 	looks  *looks
@@ -96,7 +97,7 @@ func newRunner(p proc.Place) (*runner, error) {
 	}
 	r := &runner{
 		poll: poll, place: p,
-		orders: map[filch.JobID]*taskOrder{}, tasks: map[uint64]*task{}, byPID: map[int]*task{},
+		orders: map[filch.JobID]*taskOrder{}, tasks: map[uint64]*task{}, next: map[uint64]successor{}, byPID: map[int]*task{},
 	}
 	proc.CloseOnExec()
 	if err := unix.SetNonblock(proc.LinkFD, true); err != nil {
@@ -219,7 +220,9 @@ func (r *runner) accept(starts []launcher.TaskStart) {
 			})
 			continue
 		}
-		r.queue = append(r.queue, s)
+		if !r.follows(s) {
+			r.queue = append(r.queue, s)
+		}
 	}
 }
 
@@ -239,6 +242,7 @@ func (r *runner) spawn() {
 func (r *runner) end(e launcher.TaskEnd) {
 	e.Text = strings.ToValidUTF8(e.Text[:min(len(e.Text), endTextMax)], "")
 	r.ends = append(r.ends, e)
+	r.succeed(&e)
 }
 
 // notStarted is the end of a task without a process.
@@ -259,7 +263,7 @@ func (r *runner) tell() {
 // launcherGone ends all tasks.
 func (r *runner) launcherGone() {
 	r.gone = true
-	r.queue = nil
+	r.queue, r.next = nil, nil
 	for _, t := range r.tasks {
 		r.kill(t)
 	}
@@ -278,6 +282,11 @@ func (r *runner) forget(job filch.JobID) {
 		}
 		return s.Job == job
 	})
+	for after, s := range r.next { // in any order: each gets its end
+		if s.start.Job == job {
+			r.takeBack(after, "the job is over")
+		}
+	}
 	delete(r.orders, job)
 	o.dismiss()
 	r.keep.complete(job)

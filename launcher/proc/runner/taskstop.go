@@ -14,6 +14,15 @@ import (
 // halt ends a task on the launcher's order; a task still waiting for its fork never
 // starts.
 func (r *runner) halt(s launcher.TaskStop) {
+	for after, n := range r.next {
+		if n.start.Serial == s.Serial {
+			r.takeBack(after, "the task was stopped")
+			return
+		}
+	}
+	if s.Unrun {
+		return
+	}
 	if t := r.tasks[s.Serial]; t != nil {
 		t.told = true
 		sig := unix.Signal(s.Signal)

@@ -72,14 +72,18 @@ func TestSlantSeeds(t *testing.T) {
 	for _, name := range Slants() {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
-			copies := atomic.Int64{}
+			copies, successors := atomic.Int64{}, atomic.Int64{}
 			sum := Sum(&text, engine.Sweep(1, count, func(seed uint64) Run {
 				r := RunSlanted(seed, name, nil)
 				copies.Add(int64(r.Copies))
+				successors.Add(int64(r.Successors))
 				return r
 			}))
 			if t.Logf("figure: %d copies of tasks began", copies.Load()); name == "replicas" && copies.Load() == 0 {
 				t.Error("no copy of a task began")
+			}
+			if t.Logf("figure: %d tasks waited for the end of another", successors.Load()); name == "brief" && successors.Load() == 0 {
+				t.Error("no task was the successor of another")
 			}
 			if sum.Bad > 0 {
 				t.Errorf("%d of %d seeds broke a rule: %v\n%s", sum.Bad, sum.Seeds, sum.Rules, text.String())
@@ -92,7 +96,7 @@ func TestSlantSeeds(t *testing.T) {
 var simulated = []string{
 	".", "dht", "dht/members", "dht/roster", "dht/store", "dht/store/message", "dht/store/record", "varint", "launcher", "launcher/node",
 	"launcher/node/local", "launcher/node/origin", "launcher/node/ranks", "launcher/node/records", "launcher/node/tasks",
-	"mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/tokens", "slots", "stealer",
+	"mtc", "mtc/before", "mtc/ends", "mtc/graph", "mtc/lines", "mtc/message", "mtc/mutants", "mtc/plan", "mtc/policy", "mtc/queue", "mtc/record", "mtc/replica", "mtc/search", "mtc/tokens", "slots", "stealer",
 	"testbed/sim/disk", "testbed/sim/engine", "testbed/sim/instance", "testbed/sim/peril",
 }
 

@@ -46,11 +46,12 @@ type machine struct {
 	offAt      time.Duration // when it was turned off last
 	frozen     bool          // a pause stops the keepers too, not only the launcher
 	keepers    []*keeper
-	tasks      map[uint64]*process  // by serial
-	gangs      map[uint64]*gangTask // by serial
-	cores      []*keeper            // by core: who has it
-	subs       []*keeper            // by core: the step that uses what its parent has
-	promises   promises             // of this launcher's process
+	tasks      map[uint64]*process            // by serial
+	waiting    map[uint64]launcher.TaskLaunch // by the serial of the task that ends first
+	gangs      map[uint64]*gangTask           // by serial
+	cores      []*keeper                      // by core: who has it
+	subs       []*keeper                      // by core: the step that uses what its parent has
+	promises   promises                       // of this launcher's process
 	gpus       map[string]*keeper
 	memory     int64         // lent to keepers, bytes
 	trouble    time.Duration // no fault has touched it since then

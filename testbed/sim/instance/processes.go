@@ -35,6 +35,9 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	case b.gangs():
 		w.startGang(h, b, l)
 		return
+	case l.After != 0 && h.tasks[l.After] != nil:
+		h.await(l)
+		return
 	}
 	p := &process{bag: b, launch: l, host: h, began: w.Now()}
 	if h.tasks[l.Serial] != nil {
@@ -48,6 +51,31 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	length := b.length(w.taskRng) * max(h.slow, 1)
 	w.beginTaskSteps(p, length)
 	w.At(w.Now()+length, func() { p.finish(b.endOf(&l.Start)) })
+}
+
+// successorWait is how long a task waits at most for the end of the task before it.
+const successorWait = 20 * time.Millisecond
+
+// await keeps a task until the task before it has ended, as a runner does, or gives the task
+// back.
+func (h *host) await(l launcher.TaskLaunch) {
+	if o, ok := h.waiting[l.After]; ok {
+		h.w.Fail("two-successors", "%s: tasks %d and %d wait for the end of task %d", h.Name, o.Serial, l.Serial, l.After)
+	}
+	h.waiting[l.After] = l
+	h.w.stats.Successors++
+	h.w.At(h.w.Now()+successorWait, func() {
+		if h.waiting[l.After].Serial == l.Serial {
+			h.takeBack(l.After)
+		}
+	})
+}
+
+// takeBack ends a task that waits for the end of another.
+func (h *host) takeBack(after uint64) {
+	l := h.waiting[after]
+	delete(h.waiting, after)
+	h.tellEnd(launcher.TaskEnd{Serial: l.Serial, Kind: launcher.CauseSignal, Code: int32(syscall.SIGTERM), Told: true})
 }
 
 // takeCores marks the cores of a task; one that a keeper or another task has was
@@ -96,6 +124,7 @@ func (p *process) finish(e launcher.TaskEnd) {
 	p.gone()
 	p.recalled()
 	e.Serial = p.launch.Serial
+	e.Began, e.Ended = wallClock+int64(p.began), wallClock+int64(h.w.Now())
 	if p.told {
 		e.Kind, e.Code, e.Told = launcher.CauseSignal, int32(syscall.SIGTERM), true
 	}
@@ -103,6 +132,15 @@ func (p *process) finish(e launcher.TaskEnd) {
 		e.Bytes = int64(p.launch.Start.Index%7) << 20
 	}
 	h.w.ended(p, &e)
+	h.tellEnd(e)
+	if l, ok := h.waiting[e.Serial]; ok {
+		delete(h.waiting, e.Serial)
+		h.w.startTask(h, l)
+	}
+}
+
+// tellEnd tells the launcher of an end.
+func (h *host) tellEnd(e launcher.TaskEnd) {
 	at := h.w.Now() + h.w.taskRng.Between(keeperWordMin, keeperWordMax)
 	h.give(at, &input{what: "<- runner", body: e, do: func(now time.Duration, out *launcher.Outbox) {
 		h.node.TaskEnds(now, []launcher.TaskEnd{e}, out)
@@ -122,8 +160,14 @@ func (w *World) stopTask(h *host, s launcher.TaskStop) {
 	if g := h.gangs[s.Serial]; g != nil {
 		w.stopGang(g)
 	}
+	for after, l := range h.waiting { // any order: one at most
+		if l.Serial == s.Serial {
+			h.takeBack(after)
+			return
+		}
+	}
 	p := h.tasks[s.Serial]
-	if p == nil {
+	if p == nil || s.Unrun {
 		return
 	}
 	p.told = true
@@ -132,6 +176,7 @@ func (w *World) stopTask(h *host, s launcher.TaskStop) {
 
 // killTasks ends the tasks of a launcher that is gone.
 func (h *host) killTasks() {
+	clear(h.waiting)
 	for _, p := range h.tasks { // any order: each is gone
 		h.w.loseTaskSteps(p)
 		p.gone()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
@@ -30,6 +31,7 @@ var slants = map[string]slant{
 	"rifts":    slantRifts,
 	"spawns":   slantSpawns,
 	"replicas": slantReplicas,
+	"brief":    slantBrief,
 }
 
 // Slants names them.
@@ -104,6 +106,25 @@ func slantRestarts(w *World, d *engine.Dice) {
 			at, lasts := d.Between(time.Millisecond, faultSpan), d.Between(20*time.Millisecond, 3*time.Second)
 			w.At(at, func() { w.killLauncher(h) })
 			w.At(at+lasts, func() { w.restart(h) })
+		}
+	}
+}
+
+// slantBrief has bags of brief tasks, which begin as successors of others.
+func slantBrief(w *World, d *engine.Dice) {
+	for range 2 {
+		w.drawBag(d)
+	}
+	for _, b := range w.bags {
+		s := &b.request
+		if s.Open || len(s.Nodes) > 0 {
+			continue
+		}
+		s.Spec.Once, s.Spec.Sure = s.Spec.Once && d.Chance(0.2), s.Spec.Sure && d.Chance(0.2)
+		b.longest = d.Between(200*time.Microsecond, 2*policy.BriefMax)
+		b.shortest = b.longest / 8
+		if d.Chance(0.3) { // some run on, and their successors go back
+			b.longest *= 8
 		}
 	}
 }

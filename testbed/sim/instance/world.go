@@ -103,12 +103,13 @@ type memory struct {
 
 // Stats counts what happened.
 type Stats struct {
-	Messages uint64 // of launchers, sent from one host to another
-	Gossip   uint64 // of their member lists
-	Idle     uint64 // of their stores, and of thieves of tasks: what goes on when nothing is to be done
-	ByKind   map[string]uint64
-	Ended    int // jobs whose client heard the end
-	Policies int // changes of the policy of tasks
+	Messages   uint64 // of launchers, sent from one host to another
+	Gossip     uint64 // of their member lists
+	Idle       uint64 // of their stores, and of thieves of tasks: what goes on when nothing is to be done
+	ByKind     map[string]uint64
+	Ended      int // jobs whose client heard the end
+	Policies   int // changes of the policy of tasks
+	Successors int // tasks that waited for the end of another
 }
 
 // wallClock is the Unix time at the beginning of a run.
@@ -159,6 +160,7 @@ func NewWorld(opt Options) *World {
 		h := &host{w: w}
 		e.Add(&h.Host, filch.NodeName("n"+strconv.Itoa(i+1)))
 		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
+		h.waiting = make(map[uint64]launcher.TaskLaunch)
 		h.records, h.tasks, h.gangs = make(map[string]launcher.Record), make(map[uint64]*process), make(map[uint64]*gangTask)
 		h.promises, h.gpus = make(promises), make(map[string]*keeper)
 		h.trouble, h.apartTill = -filch.Never, -filch.Never/2

@@ -30,6 +30,7 @@ var Parts = map[string][]string{
 	"conditions":     {"mtc/before/before.go", "mtc/before/each.go", "launcher/node/origin/awaits.go"},
 	"explain":        {"launcher/node/origin/explain.go", "launcher/node/tasks/explain.go"},
 	"replicas":       {"mtc/copies.go", "mtc/replica/copies.go", "mtc/replica/given.go", "mtc/replica/taken.go", "mtc/replica/lengths.go"},
+	"successors":     {"mtc/successor.go", "launcher/node/tasks/starts.go"},
 	"tasks":          {"mtc/leader.go", "mtc/each.go", "mtc/record/blockmerge.go", "mtc/execution.go", "mtc/commits.go", "mtc/drain.go", "mtc/record/cap.go", "mtc/ends/recorder.go", "mtc/ends/tell.go", "mtc/policy/members.go", "mtc/policy/urge.go", "mtc/victim.go", "mtc/thief.go", "mtc/search/thief.go", "mtc/record/zonemerge.go", "mtc/orders.go", "mtc/record/orders.go", "mtc/suits.go"},
 }
 
@@ -62,6 +63,7 @@ var Faults = []Fault{
 	{"no-after", "mtc", "tasks", Instance, 400, ""},
 	{"bad-copy-wins", "mtc", "replicas", Instance, 20, "replicas"},
 	{"loser-runs", "mtc", "replicas", Instance, 60, "replicas"},
+	{"no-wait", "launcher/node/tasks", "successors", Instance, 20, "brief"},
 	{"before-ignored", "mtc/before", "conditions", Instance, 60, ""},
 	{"before-twice", "mtc/before", "conditions", Instance, 200, ""},
 	{"each-early", "mtc/before", "conditions", Instance, 60, ""},

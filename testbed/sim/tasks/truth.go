@@ -77,9 +77,18 @@ func (t *truth) breach(format string, args ...any) {
 	t.w.Fail("tasks", format, args...)
 }
 
-// start makes a process.
+// start makes a process, or keeps a successor until the task before it has ended.
 func (h *host) start(s mtc.Start) {
 	w := h.w
+	if h.running[s.Succeeds] != nil {
+		h.waiting[s.Succeeds] = s
+		w.At(w.Now()+successorWait, func() {
+			if h.waiting[s.Succeeds].Run == s.Run {
+				h.takeBack(s.Succeeds)
+			}
+		})
+		return
+	}
 	j := w.truth.jobs[s.Job]
 	p := &process{start: s, host: h, life: h.incarnation, fetch: h.fetch(j, &s)}
 	h.running[s.Run] = p
@@ -147,9 +156,29 @@ func (h *host) end(p *process) {
 		}
 	}
 	h.input(p.life, "end", func(now time.Duration, out *mtc.Out) { h.core.Ended(now, e, out) })
+	if s, ok := h.waiting[p.start.Run]; ok {
+		delete(h.waiting, p.start.Run)
+		h.start(s)
+	}
+}
+
+// successorWait is how long a task waits at most for the end of the task before it.
+const successorWait = 20 * time.Millisecond
+
+// takeBack ends a task that waits for the end of another.
+func (h *host) takeBack(prev uint64) {
+	e := mtc.End{Run: h.waiting[prev].Run, State: filch.Killed, Code: filch.ExitCancelled, Unstarted: true}
+	delete(h.waiting, prev)
+	h.input(h.incarnation, "back", func(now time.Duration, out *mtc.Out) { h.core.Ended(now, e, out) })
 }
 
 func (h *host) stop(s mtc.Stop) {
+	for prev, x := range h.waiting { // any order: one at most
+		if x.Run == s.Run {
+			h.takeBack(prev)
+			return
+		}
+	}
 	if p := h.running[s.Run]; p != nil {
 		p.killed = true
 		h.w.At(h.w.Now()+time.Millisecond, func() { h.end(p) })
@@ -165,7 +194,7 @@ func (h *host) killAll() {
 			h.w.truth.jobs[p.start.Job].running--
 		}
 	}
-	h.running = map[uint64]*process{}
+	h.running, h.waiting = map[uint64]*process{}, map[uint64]mtc.Start{}
 }
 
 // stored looks at a record that changed: an end stays what it was, a tally only

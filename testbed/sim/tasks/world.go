@@ -102,6 +102,7 @@ type seen struct {
 // processes are those that a host runs.
 type processes struct {
 	running map[uint64]*process
+	waiting map[uint64]mtc.Start // by the run that ends first
 	ran     int
 	results bundle
 	copies  map[file]bool // outputs of tasks that ran on other hosts
@@ -136,7 +137,7 @@ func NewWorld(opt Options) *World {
 		}
 	}
 	for i := range opt.Hosts {
-		h := &host{w: w, processes: processes{running: map[uint64]*process{}, copies: map[file]bool{}}}
+		h := &host{w: w, processes: processes{running: map[uint64]*process{}, waiting: map[uint64]mtc.Start{}, copies: map[file]bool{}}}
 		e.Add(&h.Host, name(i))
 		w.hosts, w.lists = append(w.hosts, h), append(w.lists, make([]word, opt.Hosts))
 		h.boot(shared)

@@ -1,0 +1,78 @@
+package proc_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/wire"
+)
+
+// A successor begins after the end of the task before it, and at once if that task has ended
+// already.
+func TestRunnerSuccessors(t *testing.T) {
+	c := newCrew(t)
+	c.order(func(o *launcher.TaskOrder) { o.Argv = []string{"true"} })
+	waited := 0
+	for range 20 {
+		first := c.start(launcher.TaskStart{})
+		second := c.start(launcher.TaskStart{After: first})
+		e, next := c.end(first), c.end(second)
+		switch {
+		case next.Began == 0: // the machine is busy: the first took longer than a successor waits
+		case next.Kind != launcher.CauseNone || next.Began < e.Ended:
+			t.Errorf("the task before ended at %d; its successor: %+v", e.Ended, next)
+		default:
+			waited++
+		}
+	}
+	if waited == 0 {
+		t.Error("no successor began after the end of the task before it")
+	}
+}
+
+// A successor behind a task that runs on goes back without having begun, and so does one that
+// is stopped, or whose job is forgotten.
+func TestRunnerGivesSuccessorsBack(t *testing.T) {
+	c := newCrew(t)
+	mark := filepath.Join(t.TempDir(), "began")
+	long := launcher.TaskStart{Argv: []string{"sleep", "600"}}
+	next := func(after uint64) launcher.TaskStart {
+		return launcher.TaskStart{Argv: []string{"touch", mark}, After: after}
+	}
+	var ends []launcher.TaskEnd
+	c.order(func(*launcher.TaskOrder) {})
+	first := c.start(long)
+	ends = append(ends, c.end(c.start(next(first))))
+	stopped := c.start(next(first))
+	c.send(wire.KindTaskStop, &launcher.TaskStop{Serial: stopped, Signal: launcher.SigTerm})
+	ends = append(ends, c.end(stopped))
+	forgotten := c.start(next(first))
+	c.send(wire.KindTaskForget, &launcher.TaskForget{Job: c.job})
+	ends = append(ends, c.end(forgotten))
+	for i, e := range ends {
+		if e.Kind != launcher.CauseSignal || e.Began != 0 || !strings.HasPrefix(e.Text, "not started: ") {
+			t.Errorf("successor %d: got %+v", i, e)
+		}
+	}
+	c.send(wire.KindTaskStop, &launcher.TaskStop{Serial: first, Signal: launcher.SigKill})
+	c.end(first)
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a successor that went back has run")
+	}
+}
+
+// A successor is stopped and begins: it is stopped as any task.
+func TestRunnerStopsSuccessorThatBegan(t *testing.T) {
+	c := newCrew(t)
+	c.order(func(*launcher.TaskOrder) {})
+	first := c.start(launcher.TaskStart{Argv: []string{"false"}})
+	second := c.start(launcher.TaskStart{Argv: []string{"sleep", "600"}, After: first})
+	c.end(first)
+	c.send(wire.KindTaskStop, &launcher.TaskStop{Serial: second, Signal: launcher.SigKill})
+	if e := c.end(second); e.Kind != launcher.CauseSignal || e.Code != 9 || e.Began == 0 {
+		t.Errorf("got %+v", e)
+	}
+}
