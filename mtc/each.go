@@ -7,8 +7,8 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// This file lets the tasks of a bag begin one by one, each after a task of another bag: see
-// [before.Each]. The leader queues the ready tasks as single tasks with committed starts, and at
+// This file lets the tasks of a bag begin one by one, each after a task of another bag, or in the
+// order of their lengths: see [before.Each]. The leader queues the ready tasks as single tasks with committed starts, and at
 // most a window of them, so that a waiting task is in no queue and no record.
 
 // step does what is due for a bag whose tasks wait one by one.
@@ -17,7 +17,7 @@ func (c *Core) step(j *job) {
 	if l == nil || l.each == nil || !l.open && j.void == 0 || j.spec == nil {
 		return
 	}
-	space := max(before.Window-int(j.queue.Shareable()+j.queue.frozen+j.pending.Unsaid())-j.queue.pending*record.BlockSize, 0)
+	space := l.each.Space(int(j.queue.Shareable()+j.queue.frozen+j.pending.Unsaid()), j.queue.pending)
 	if j.void != 0 {
 		c.due(j, l.each.Take(0, j.rec.Total, space))
 		if l.each.Waiting() > 0 {
@@ -55,6 +55,7 @@ func (c *Core) due(j *job, list []before.Due) {
 			if !tried {
 				it = queue.Item{Index: i, Attempt: record.FirstAttempt, Tracked: true}
 			}
+			it.Level = l.each.Level(i)
 			if d.Never != "" {
 				c.record(j, it, record.Task{State: filch.Skipped})
 				continue

@@ -2,6 +2,7 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/graph"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/mutants"
@@ -17,8 +18,8 @@ func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 		return
 	}
 	c.note(noteInfo, id, "job %d is kept going here: %s is gone", id, from.Node)
-	j.leader = newLeader(id, rec)
-	j.leader.orphan, j.leader.loading, j.leader.from = true, rec.Graph, from
+	j.leader = newLeader(id, rec, nil)
+	j.leader.orphan, j.leader.loading, j.leader.from = true, rec.Leveled(), from
 	c.watchJob(j)
 	c.onRecord(j, rec)
 	if rec.Partial && !rec.Closed {
@@ -26,16 +27,16 @@ func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 		c.voidJob(j, filch.Cancelled)
 	}
 	c.whenKnown(j, func() {
-		if j.leader == nil {
-			return
-		}
-		if j.rec.Graph {
+		switch {
+		case j.leader == nil:
+		case j.rec.Graph:
 			c.loadGraph(j)
-			return
-		}
-		c.openJob(j)
-		if j.void != 0 {
-			c.inherit(j)
+		case j.rec.Ordered():
+			c.loadLengths(j)
+		default:
+			if c.openJob(j); j.void != 0 {
+				c.inherit(j)
+			}
 		}
 	})
 }
@@ -141,7 +142,20 @@ func (c *Core) loadGraph(j *job) {
 	}
 }
 
-// readBlocks reads the recorded ends of a graph that the leader did not receive: the
+// loadLengths reads the lengths of a bag back, and then the recorded ends.
+func (c *Core) loadLengths(j *job) {
+	l := j.leader
+	c.lookUp(before.LengthsOf(j.id, j.rec), func(_ *before.Look, answers []record.Answer) {
+		if gone := l.each.Loaded(answers); gone > 0 {
+			c.note(noteWarn, j.id, "%d of %d records with the lengths of job %d are gone: their tasks start last", gone, len(answers), j.id)
+		}
+		if j.leader == l {
+			c.readBlocks(j)
+		}
+	})
+}
+
+// readBlocks reads the recorded ends of a job that the leader did not receive: the
 // leader is new, or the reporting node died.
 func (c *Core) readBlocks(j *job) {
 	l, left := j.leader, j.rec.Blocks()
@@ -149,10 +163,12 @@ func (c *Core) readBlocks(j *job) {
 		l.reads.blocks++
 		c.commits.lookup(record.KeyBlock(j.id, num), record.RecordBlock, func(a record.Answer) {
 			l.reads.blocks--
-			if j.leader == nil || j.leader.tracker == nil {
+			if j.leader == nil || j.leader.tracker == nil && j.leader.each == nil {
 				return
 			}
-			if b, err := record.DecodeBlock(a.Value); a.Status == record.AnswerDone && err == nil {
+			if b, err := record.DecodeBlock(a.Value); a.Status == record.AnswerDone && err == nil && j.leader.each != nil {
+				j.leader.each.Read(num, b, j.leader.from)
+			} else if a.Status == record.AnswerDone && err == nil {
 				c.readBlock(j, num, b)
 			}
 			if left--; left == 0 && j.leader != nil && !j.leader.open {

@@ -73,7 +73,7 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	if s.HeldBy != "" {
 		j.rec.Orders = record.Orders{Serial: 1, Held: true, By: s.HeldBy}
 	}
-	j.leader = newLeader(j.id, j.rec)
+	j.leader = newLeader(j.id, j.rec, s.Long)
 	j.leader.spread = s.Spread
 	if g != nil {
 		j.leader.take(c, g, s.Nodes, spec.OnFail)
@@ -90,9 +90,9 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 // leaderPause is the pause between two parts of a large change to a job's waiting tasks.
 const leaderPause = 20 * time.Millisecond
 
-// newLeader makes the leader's part in a job with a record.
-func newLeader(id filch.JobID, rec *record.Job) *leader {
-	return &leader{wait: before.New(id, rec.Name, &rec.Conditions), each: before.NewEach(&rec.Conditions, rec.Total), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
+// newLeader makes the leader's part in a job with a record; of a bag, long is the lengths.
+func newLeader(id filch.JobID, rec *record.Job, long record.Lengths) *leader {
+	return &leader{wait: before.New(id, rec.Name, &rec.Conditions), each: before.NewEach(rec, long), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}
 }
 
 // take makes the graph the leader's, with no task ended.

@@ -2,7 +2,6 @@ package mtc
 
 import (
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -50,12 +49,7 @@ func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, lead
 	if j == nil || j.leader == nil || !j.leader.open || j.leader.tracker == nil || index < 0 || int(index) >= j.leader.graph.Len() {
 		return nil, false
 	}
-	for _, p := range j.leader.graph.Parents(index) {
-		if !j.leader.tracker.Has(p) && len(tasks) < most {
-			tasks = append(tasks, p)
-		}
-	}
-	return tasks, true
+	return j.leader.tracker.Behind(index, most), true
 }
 
 // RestsUntil is when a task that failed is tried again; 0: the task does not rest on this
@@ -81,12 +75,7 @@ func (l Look) Remaining(id filch.JobID) (astray, resting int64, owners []record.
 	f := &l.core.failover
 	astray, owners = f.remains.Astray(id, f.now-2*policy.SweepAgain)
 	if j := l.core.jobs[id]; j != nil {
-		resting = j.queue.Remaining()
-		for i := range j.queue.Resting {
-			if o := j.queue.Resting[i].Behind; o != (record.Owner{}) && !slices.Contains(owners, o) {
-				owners = append(owners, o)
-			}
-		}
+		resting, owners = j.queue.Remaining(owners)
 	}
 	return astray, resting, owners
 }

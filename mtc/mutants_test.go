@@ -17,6 +17,8 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"hasty", "TestLinkOfAChainKeepsItsSlot"},
 		{"old-levels", "TestLevelsFollowEstimates"},
+		{"unordered", "TestLongestTaskStartsFirst"},
+		{"unordered", "TestLongestFirstAfterADeath"},
 		{"cap-free", "TestPoolIsNeverExceeded"},
 		{"parent-counter", "TestGraphOfAMillion"},
 		{"flds-never", "TestPoliciesPlaceDifferently"},

@@ -204,6 +204,8 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 		if j.leader != nil && j.leader.tracker != nil {
 			it.Inputs, it.Level = j.leader.tracker.Inputs(it.Index), j.leader.plan.Level(it.Index)
 			delete(j.leader.away, it.Index)
+		} else if j.leader != nil && j.leader.each != nil {
+			it.Level = j.leader.each.Level(it.Index)
 		}
 		// The need of the task is not known here.
 		if j.spec.Gangs() && (it.Maybe || it.Crashes > 0) {

@@ -39,7 +39,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 		})
 		return nil
 	}
-	l := newLeader(r.ID, &rec)
+	l := newLeader(r.ID, &rec, r.Lengths())
 	l.total, l.left = rec.Total, &leftover{Left: r.Left()}
 	if rec.Graph {
 		nodes, err := r.Nodes()
@@ -68,11 +68,7 @@ func (c *Core) Restore(now time.Duration, r *queue.RecoveredJob, out *Out) error
 
 // restoreSingles takes in the ends of a job whose tasks begin one by one.
 func (l *leader) restoreSingles(r *queue.RecoveredJob) {
-	l.tried = make(map[int32]queue.Item, len(l.left.Items))
-	for _, it := range l.left.Items {
-		l.tried[it.Index] = it
-	}
-	l.left.Items = nil
+	l.tried = l.left.Singly()
 	ended := make(map[int32]bool)
 	var skipped []int32
 	for index, t := range r.Ends() {
@@ -96,13 +92,7 @@ func (c *Core) requeue(j *job) {
 		return
 	}
 	j.leader.left = nil
-	for _, s := range left.Ranges {
-		j.queue.Ranges.Add(s)
-	}
-	for _, it := range left.Items {
-		j.queue.Hold(&it)
-		j.queue.Shared.Push(it)
-	}
+	j.queue.Requeue(&left.Left)
 	for _, i := range left.skipped {
 		c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: filch.Skipped})
 	}

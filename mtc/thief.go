@@ -114,10 +114,10 @@ func (n node) PollMax() time.Duration   { return n.cfg.Bounds.StealWait }
 func (n node) Quiet() time.Duration     { return n.pace.late }
 func (n node) Vain()                    { n.mover.share.Failed() }
 
-func (n node) Leader() (name filch.NodeName, workflow bool) {
+func (n node) Leader() (name filch.NodeName, keeps bool) {
 	for _, j := range n.order {
 		if j.rec != nil {
-			return j.rec.Leader.Node, j.rec.Graph
+			return j.rec.Leader.Node, j.rec.Leveled()
 		}
 	}
 	return "", false

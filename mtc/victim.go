@@ -208,10 +208,10 @@ func (v *victim) openXfer(x *xfer) uint64 {
 	return x.id
 }
 
-// ahead is how many tasks of a job a thief may have: of a workflow, as many as the thief
-// starts soon.
+// ahead is how many tasks of a job a thief may have: if the tasks have levels, as many as the
+// thief starts soon.
 func (v *victim) ahead(j *job, m *message.Means, thief *filch.Member) int64 {
-	if !j.Graph() {
+	if j.rec == nil || !j.rec.Leveled() {
 		return filch.Unbounded
 	}
 	return policy.Ahead(m.Free.Slots, thief.Total.Slots, v.core.mover.length())

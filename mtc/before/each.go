@@ -3,6 +3,7 @@ package before
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -24,12 +25,17 @@ const (
 // each of some other bags. The leader of the bag calls [Each.Step] when [Each.Next] is due,
 // and after each answer. An Each reads only the blocks with new ends, and costs three bits a
 // task and other bag, and a bit a task.
+//
+// The tasks of a bag with stated lengths begin one by one, too, the longest first. Without other
+// bags that costs four bytes a task, and two for the length.
 type Each struct {
-	bags  []*other
-	total int32
-	taken set // the caller has these tasks
-	left  int32
-	news  []Due // parts to decide about again
+	bags    []*other
+	total   int32
+	taken   set // the caller has these tasks
+	left    int32
+	news    []Due // parts to decide about again
+	lengths record.Lengths
+	order   []int32 // of a bag with lengths that waits for no other: the rest, longest first
 }
 
 // Due is a part of the bag, from Lo up to and without Hi, that the leader no longer waits
@@ -64,20 +70,84 @@ type set []uint64
 func (s set) has(i int32) bool { return s[i/64]>>(i%64)&1 > 0 }
 func (s set) add(i int32)      { s[i/64] |= 1 << (i % 64) }
 
-// NewEach makes the Each of a bag with a number of tasks; nil for a bag whose tasks do not wait
-// one by one.
-func NewEach(c *record.Conditions, total int32) *Each {
-	if !c.Singly() || mutantIgnored {
+// NewEach makes the Each of a job with a record; nil for a job whose tasks do not begin one by
+// one. The lengths may come later: see [Each.Order].
+func NewEach(j *record.Job, lengths record.Lengths) *Each {
+	if !j.OneByOne() || j.Singly() && mutantIgnored {
 		return nil
 	}
 	e := &Each{}
-	for i := range c.After {
-		if id, when, _ := c.At(i); when == record.WhenEach {
+	for i := range j.After {
+		if id, when, _ := j.At(i); when == record.WhenEach {
 			e.bags = append(e.bags, &other{job: id})
 		}
 	}
-	e.grow(total)
+	if e.grow(j.Total); j.Ordered() {
+		e.Order(lengths)
+	}
 	return e
+}
+
+// Order takes in the lengths of the tasks.
+func (e *Each) Order(lengths record.Lengths) {
+	if mutantUnordered {
+		return
+	}
+	if e.lengths = lengths; len(e.bags) == 0 && lengths != nil {
+		e.order, e.news = lengths.LongestFirst(e.total), nil
+	}
+}
+
+// LengthsOf is the look for the lengths of a bag, for [Each.Loaded].
+func LengthsOf(id filch.JobID, j *record.Job) []Look {
+	list := make([]record.Proposal, j.Long)
+	for n := range list {
+		list[n] = record.Proposal{Op: record.OpLookup, Key: record.KeyLong(id, int32(n)), Kind: record.RecordFact}
+	}
+	return []Look{{Proposals: list}}
+}
+
+// Loaded takes in the answers to [LengthsOf], and returns how many records are gone.
+func (e *Each) Loaded(as []record.Answer) (gone int) {
+	lengths := make(record.Lengths, len(as))
+	for n := range as {
+		if as[n].Status == record.AnswerDone {
+			lengths[n] = slices.Clone(as[n].Value)
+		} else {
+			gone++
+		}
+	}
+	e.Order(lengths)
+	return gone
+}
+
+// Level is the bottom level of a task, which has nothing behind: its length; 0: no length of the
+// bag is known.
+func (e *Each) Level(i int32) time.Duration {
+	if e.lengths == nil {
+		return 0
+	}
+	return max(e.lengths.At(i), 1)
+}
+
+// Space is how many more tasks may be decided about, beside so many that wait for a start and so
+// many parts that the caller takes over from a dead leader.
+func (e *Each) Space(waiting, parts int) int {
+	if e.order == nil {
+		parts *= record.BlockSize
+	}
+	return max(Window-waiting-parts, 0)
+}
+
+// Read takes in a block that the leader before may have left: tasks that have ended, or that a
+// node other than this leader has, wait no longer.
+func (e *Each) Read(num int32, b *record.Block, leader record.Owner) {
+	for k, off := range b.Offs {
+		t, i := &b.Tasks[k], num*record.BlockSize+int32(off)
+		if i < e.total && (t.State != 0 || t.Owner != (record.Owner{}) && t.Owner != leader) {
+			e.Took(i)
+		}
+	}
 }
 
 // Waiting is the number of tasks that wait.
@@ -105,7 +175,7 @@ func (e *Each) Step(now time.Duration, total int32, most int) (looks []Look, due
 // Next is when the next step is due.
 func (e *Each) Next(now time.Duration) time.Duration {
 	next := filch.Never
-	if len(e.news) > 0 {
+	if len(e.news) > 0 || len(e.order) > 0 && e.left > 0 {
 		next = now + eachCrowded
 	}
 	for _, b := range e.bags {
@@ -177,11 +247,21 @@ func (e *Each) grow(total int32) {
 	}
 	e.news = append(e.news, Due{Lo: e.total, Hi: total})
 	e.left += total - e.total
-	e.total = total
+	if e.total = total; e.order != nil {
+		e.Order(e.lengths)
+	}
 }
 
-// decide decides about tasks with news.
+// decide decides about tasks with news, or about the longest. The longest come singly, so that the
+// parts of [Each.Space] are tasks.
 func (e *Each) decide(most *int) (due []Due) {
+	for ; len(e.order) > 0 && *most > 0; e.order = e.order[1:] {
+		if i := e.order[0]; !e.taken.has(i) {
+			e.Took(i)
+			due = append(due, Due{Lo: i, Hi: i + 1})
+			*most--
+		}
+	}
 	for len(e.news) > 0 && *most > 0 {
 		n := &e.news[0]
 		if n.Lo = e.skip(n.Lo); n.Lo >= n.Hi {

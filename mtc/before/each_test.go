@@ -42,7 +42,7 @@ func newBags(t *testing.T, total int32, of ...int) *bags {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	b.e = NewEach(&c, total)
+	b.e = NewEach(&record.Job{Conditions: c, Total: total}, nil)
 	return b
 }
 
@@ -280,5 +280,48 @@ func TestEachIsSmall(t *testing.T) {
 	b.run(10 * sec)
 	if len(b.ready) != n-1 {
 		t.Errorf("%d tasks are ready at the end", len(b.ready))
+	}
+}
+
+// TestLongestAreDecidedFirst: the tasks of a bag with lengths come by their lengths, in steps, and
+// those of a bag that waits for another come as these end.
+func TestLongestAreDecidedFirst(t *testing.T) {
+	const total = 5000
+	var all []time.Duration
+	for i := range time.Duration(total) {
+		all = append(all, (1+i*7919%10_007)*time.Second)
+	}
+	lengths := record.NewLengths(all)
+	e := NewEach(&record.Job{Total: total, Long: int32(len(lengths))}, lengths)
+	if at := e.Next(sec); at == 0 || e.Waiting() != total || e.Space(0, 3) != Window-3 {
+		t.Errorf("next step at %s, %d tasks wait, space for %d", at, e.Waiting(), e.Space(0, 3))
+	}
+	e.Took(7)
+	last, n := time.Duration(1<<62), 0
+	for e.Waiting() > 0 {
+		_, due := e.Step(sec, total, 700)
+		if len(due) == 0 || len(due) > 700 {
+			t.Fatalf("%d decisions in a step", len(due))
+		}
+		for _, d := range due {
+			if n++; d.Lo == 7 || d.Hi != d.Lo+1 || e.Level(d.Lo) > last {
+				t.Fatalf("task %d with the level %s comes after %s", d.Lo, e.Level(d.Lo), last)
+			}
+			last = e.Level(d.Lo)
+		}
+	}
+	if n != total-1 || e.Next(sec) != filch.Never {
+		t.Errorf("%d decisions, the next step at %s", n, e.Next(sec))
+	}
+	b := &record.Block{Offs: []uint8{1, 2, 3}, Tasks: []record.Task{{State: filch.OK}, {Owner: record.Owner{Node: "n2"}}, {Owner: record.Owner{Node: "n1"}}}}
+	e = NewEach(&record.Job{Total: total, Long: int32(len(lengths))}, nil)
+	e.Read(2, b, record.Owner{Node: "n1"})
+	as := []record.Answer{{Status: record.AnswerDone, Value: lengths[0]}}
+	if gone := e.Loaded(as); gone != 0 || e.Waits(513) || e.Waits(514) || !e.Waits(515) || e.Level(0).Round(10*time.Millisecond) != time.Second {
+		t.Errorf("%d records are gone, 513 waits %t, 514 %t, 515 %t, the level of 0 is %s", gone, e.Waits(513), e.Waits(514), e.Waits(515), e.Level(0))
+	}
+	as[0].Status = record.AnswerAbsent
+	if gone := e.Loaded(as); gone != 1 || e.Level(0) != 1 {
+		t.Errorf("%d records are gone, the level of 0 is %s", gone, e.Level(0))
 	}
 }

@@ -8,4 +8,6 @@ const (
 	mutantTwice   = false
 	mutantEarly   = false
 	mutantTorn    = false
+
+	mutantUnordered = false
 )

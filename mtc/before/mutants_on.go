@@ -9,6 +9,8 @@ var (
 	mutantTwice   bool // a condition that was met counts again with each look
 	mutantEarly   bool // the first end in a block counts as the ends of all of its tasks
 	mutantTorn    bool // a block that was read before the end of its job counts
+
+	mutantUnordered bool // the lengths of a bag's tasks do not count
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -19,6 +21,7 @@ func Plant(name string) bool {
 		"before-twice":   &mutantTwice,
 		"each-early":     &mutantEarly,
 		"before-torn":    &mutantTorn,
+		"unordered":      &mutantUnordered,
 	} {
 		*p = n == name
 		known = known || *p

@@ -17,6 +17,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"before-ignored", "TestWaitsForEnds"},
 		{"before-twice", "TestWaitsForAll"},
 		{"each-early", "TestEachWaitsForItsOwn"},
+		{"unordered", "TestLongestAreDecidedFirst"},
 		{"before-torn", "TestWaitsForTasksThatEndDuringALook"},
 	})
 }

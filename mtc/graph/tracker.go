@@ -75,6 +75,16 @@ func (t *Tracker) AllReady() (list []int32) {
 // Waits reports whether a task waits for parents.
 func (t *Tracker) Waits(i int32) bool { return t.missing[i] > 0 && !t.Has(i) }
 
+// Behind lists parents of a task without a known end, at most most.
+func (t *Tracker) Behind(i int32, most int) (list []int32) {
+	for _, p := range t.g.Parents(i) {
+		if !t.Has(p) && len(list) < most {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
 // End takes in the end of a task. End returns the tasks that became ready and the tasks
 // to be skipped; the caller records the skipped tasks, whose end the tracker knows at
 // once.

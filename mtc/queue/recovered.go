@@ -202,7 +202,7 @@ func (r *RecoveredJob) unskip() {
 	if r.Job.Void == filch.Skipped {
 		r.Job.Void = 0
 	}
-	if !r.Job.Graph && !r.Job.Singly() {
+	if !r.Job.Graph && !r.Job.OneByOne() {
 		return
 	}
 	for _, b := range r.Blocks { // any order: each block by itself
@@ -216,7 +216,7 @@ func (r *RecoveredJob) unskip() {
 
 // maybeTried notes the tasks that may have been started without a commit.
 func (r *RecoveredJob) maybeTried() {
-	if !r.Spec.CommitsStarts() && !r.Job.Graph && !r.Job.Singly() {
+	if !r.Spec.CommitsStarts() && !r.Job.Graph && !r.Job.OneByOne() {
 		for _, num := range slices.Sorted(maps.Keys(r.zones)) {
 			for _, s := range r.zones[num] {
 				for i := s.Lo; i < min(s.Hi, r.Job.Total); i++ {
@@ -375,13 +375,25 @@ func (r *RecoveredJob) Nodes() ([]record.GraphNode, error) {
 	return nodes, nil
 }
 
+// Lengths are the lengths of the tasks of a bag; a chunk that is in no line is nil.
+func (r *RecoveredJob) Lengths() record.Lengths {
+	if !r.Job.Ordered() {
+		return nil
+	}
+	l := make(record.Lengths, r.Job.Long)
+	for n := range l {
+		l[n] = r.Long[int32(n)]
+	}
+	return l
+}
+
 // zoneOps adds the operations of a block's zone: the number of ended tasks, and for a
 // bag a front: the leader owns the block, and all of its tasks may have been started.
 func zoneOps(ops []record.ZoneOp, self record.Owner, rec *record.Job, num int32, b *record.Block) []record.ZoneOp {
 	if t := b.Tally(); t.Sum() > 0 {
 		ops = append(ops, record.ZoneOp{Kind: record.ZoneBlockTally, Tally: record.BlockTally{Block: num, Tally: t}})
 	}
-	if rec.Graph || rec.Singly() {
+	if rec.Graph || rec.OneByOne() {
 		return ops
 	}
 	lo, hi := num*record.BlockSize, min((num+1)*record.BlockSize, rec.Total)

@@ -105,14 +105,18 @@ func (q *Ready) Lift(o record.Owner) (n int) {
 	return n
 }
 
-// Remaining counts the resting tasks that wait for ranks.
-func (q *Ready) Remaining() (n int64) {
+// Remaining counts the resting tasks that wait for ranks, and adds the dead owners to a list.
+func (q *Ready) Remaining(owners []record.Owner) (n int64, all []record.Owner) {
 	for i := range q.Resting {
-		if q.Resting[i].Behind != (record.Owner{}) {
-			n++
+		o := q.Resting[i].Behind
+		if o == (record.Owner{}) {
+			continue
+		}
+		if n++; !slices.Contains(owners, o) {
+			owners = append(owners, o)
 		}
 	}
-	return n
+	return n, owners
 }
 
 // RestsBehind is the dead owner whose ranks a task waits for; the zero Owner: none.

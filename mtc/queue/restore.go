@@ -16,13 +16,34 @@ type Left struct {
 	Items  []Item
 }
 
+// Singly takes the single tasks out of l, by index: their leader queues the tasks one by one.
+func (l *Left) Singly() map[int32]Item {
+	tried := make(map[int32]Item, len(l.Items))
+	for _, it := range l.Items {
+		tried[it.Index] = it
+	}
+	l.Items = nil
+	return tried
+}
+
+// Requeue queues the tasks of a recovered job.
+func (q *Ready) Requeue(l *Left) {
+	for _, s := range l.Ranges {
+		q.Ranges.Add(s)
+	}
+	for _, it := range l.Items {
+		q.Hold(&it)
+		q.Shared.Push(it)
+	}
+}
+
 // leftHop is the hop of a single task that was moved to its leader once.
 const leftHop = 1
 
 // Left is the tasks without an end: unknown blocks as ranges, the rest of a bag, and all
 // tried tasks as single tasks. Of a job whose tasks begin one by one, only the tried tasks.
 func (r *RecoveredJob) Left() (l Left) {
-	bag := !r.Job.Graph && !r.Job.Singly()
+	bag := !r.Job.Graph && !r.Job.OneByOne()
 	lo := int32(0)
 	for _, num := range slices.Sorted(maps.Keys(r.Blocks)) {
 		at := num * record.BlockSize

@@ -28,8 +28,19 @@ type Job struct {
 	// ends, by the clock of this node; 0: not known, or none has started.
 	Began int64
 	Orders
-	Long int32 // chunks of long texts
+	Long int32 // chunks of long texts of a workflow, or of the [Lengths] of a bag
 }
+
+// Ordered reports whether the job is a bag with stated lengths.
+func (j *Job) Ordered() bool { return j.Long > 0 && !j.Graph }
+
+// OneByOne reports whether the tasks of a bag begin one by one, by their conditions or in the
+// order of their lengths: see [Conditions.Singly].
+func (j *Job) OneByOne() bool { return j.Singly() || j.Ordered() }
+
+// Leveled reports whether the tasks have levels: of all ready tasks of the job, the one with the
+// highest level starts next, and the leader keeps the tasks until they start soon.
+func (j *Job) Leveled() bool { return j.Graph || j.Ordered() }
 
 // ZoneTally is a zone's tally as reported to the job.
 type ZoneTally struct {

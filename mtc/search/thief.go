@@ -27,9 +27,9 @@ type Node interface {
 	Means() message.Means
 	Victims() policy.Victims
 	Robber() filch.NodeName // the node that last stole here
-	// Leader is the leader of the oldest job with tasks here, and whether the job is a workflow;
-	// "" without one.
-	Leader() (name filch.NodeName, workflow bool)
+	// Leader is the leader of the oldest job with tasks here, and whether the leader keeps the
+	// tasks until they start soon, as of a workflow; "" without one.
+	Leader() (name filch.NodeName, keeps bool)
 	PollMax() time.Duration // bound of the doubling wait
 	Quiet() time.Duration   // until then the node looks for no work
 	Vain()                  // takes in that a try failed
@@ -49,7 +49,7 @@ type Thief struct {
 	stopped bool
 	from    filch.NodeName // the leader of the job of the last news
 	teller  filch.NodeName // the node that sent news since the last try that failed
-	spring  filch.NodeName // the leader of the last job here, if a workflow: ready tasks wait there
+	spring  filch.NodeName // the leader of the last job here, if ready tasks wait there
 }
 
 type phase uint8
@@ -135,9 +135,9 @@ func (s *Thief) Seek() {
 
 // works takes in that this node has tasks.
 func (s *Thief) works() {
-	name, workflow := s.Node.Leader()
+	name, keeps := s.Node.Leader()
 	switch {
-	case workflow && name != s.Node.Self().Node && !mutantSpringless:
+	case keeps && name != s.Node.Self().Node && !mutantSpringless:
 		s.spring = name
 	case name != "":
 		s.spring = ""
@@ -145,7 +145,7 @@ func (s *Thief) works() {
 }
 
 // first is the node that the thief asks in any case: the last that had tasks, else the leader
-// of the last workflow. Other nodes have the tasks of a workflow only for a short time.
+// of the last job whose leader keeps the tasks. Other nodes have such tasks only for a short time.
 func (s *Thief) first() filch.NodeName { return cmp.Or(s.teller, s.spring) }
 
 // ask asks some of n other nodes for their loads.

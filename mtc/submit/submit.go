@@ -33,7 +33,7 @@ type Job struct {
 
 	Lines [][]byte           // of a bag with payloads, Total of them, none empty
 	Nodes []record.GraphNode // of a workflow
-	Long  [][]byte           // chunks of long texts of the nodes; see [record.Long]
+	Long  [][]byte           // chunks of long texts of the nodes: see [record.Long]; of a bag, its [record.Lengths]
 }
 
 // Check returns an error for a job that no node may take.

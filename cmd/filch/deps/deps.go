@@ -181,7 +181,7 @@ func (l *list) tasks(t *cli.JobTasks, d *spec.Dep) error {
 	if err != nil {
 		return err
 	}
-	if d.When == record.WhenStarted && !p.Rec.Graph && !p.Rec.Singly() && !p.Spec.CommitsStarts() {
+	if d.When == record.WhenStarted && !p.Rec.Graph && !p.Rec.OneByOne() && !p.Spec.CommitsStarts() {
 		return ui.Misused(filch.Errorf(filch.Invalid, "cannot wait for the start of %s: the starts of the tasks of this bag are not recorded", d.Word).
 			WithHint("submit the bag with --crash-limit 0 or --once, which record each start; --dep after:%d waits for the start of the job, --dep afterany:%s for the end of the task", t.Job, d.Word))
 	}

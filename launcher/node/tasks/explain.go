@@ -356,6 +356,9 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Sum) 
 	if rec.Singly() && c.Waiting > 0 {
 		return countTasks(c.Waiting, "waits", "wait") + ", each for the good end of a task with the same number (" + rec.Conditions.String() + ")"
 	}
+	if rec.Ordered() && c.Waiting > 0 {
+		return countTasks(c.Waiting, "waits", "wait") + " behind longer tasks of the job"
+	}
 	return countTasks(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
 }
 
