@@ -7,6 +7,7 @@ import (
 
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 	"github.com/filch-hpc/filch/testbed/sim/tasks"
@@ -34,6 +35,9 @@ func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (t
 	s := submit.Job{Job: 1, Nodes: w.Nodes, Spread: w.Spread}
 	if len(s.Nodes) == 0 {
 		s.Total = int32(len(w.Lengths))
+	}
+	if w.Stated {
+		s.Long = record.NewLengths(w.Lengths)
 	}
 	world.Submit(0, s, func(_ *engine.Dice, s mtc.Start) time.Duration { return w.Lengths[s.Index] })
 	world.Writes(1, w.output)

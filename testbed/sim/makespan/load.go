@@ -19,6 +19,7 @@ type Workflow struct {
 	Nodes   []record.GraphNode // with all that a file states
 	Lengths []time.Duration
 	Spread  policy.Spreading // of a bag
+	Stated  bool             // of a bag: the cores know the lengths
 }
 
 // Load reads the workflow files of a folder with the folders dax and wfformat. The error

@@ -22,7 +22,7 @@ func main() {
 	seeds := flag.Int("seeds", 3, "runs of each workload with each policy")
 	network := flag.Float64("network", 1, "the bandwidth of a host in Gb/s, for the table of policies")
 	named := flag.String("named", "", "run only workloads with this in their name")
-	only := flag.String("only", "order,guesses,policies,balance,ends", "the tables to print")
+	only := flag.String("only", "order,bags,guesses,policies,balance,ends", "the tables to print")
 	strict := flag.Bool("strict", false, "fail where a bar is missed")
 	flag.Parse()
 	p, err := policy.Read(*which)
@@ -54,6 +54,16 @@ func tables(data, only, named string, hosts, seeds int, network int64, p policy.
 			if !sums[k].Holds(makespan.Known(k)) {
 				missed = append(missed, fmt.Sprintf("the order of starts, %s known before", makespan.Known(k)))
 			}
+		}
+		fmt.Println()
+	}
+	if strings.Contains(only, "bags") {
+		sum, err := makespan.PrintBags(os.Stdout, makespan.BagHosts, seeds, p)
+		if err != nil {
+			return missed, err
+		}
+		if !sum.Holds() {
+			missed = append(missed, "bags with stated lengths")
 		}
 		fmt.Println()
 	}
