@@ -37,6 +37,9 @@ func NewEntries(r io.Reader, name string) *Entries {
 // Line is the line of the last returned entry.
 func (e *Entries) Line() int { return e.line }
 
+// At is the place of this entry, for messages.
+func (e *Entries) At() string { return e.src.at(e.line) }
+
 // Next is the next entry as a task without a graph, or io.EOF.
 func (e *Entries) Next() (Task, error) {
 	raw, err := e.raw()

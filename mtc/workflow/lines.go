@@ -28,6 +28,9 @@ func NewLines(r io.Reader, name string, commands bool) *Lines {
 	return &Lines{src: source{name}, r: bufio.NewReaderSize(r, 64<<10), skipBlank: commands}
 }
 
+// At is the place of the last returned line, for messages.
+func (l *Lines) At() string { return l.src.at(l.line) }
+
 // Next is the next line, or io.EOF.
 func (l *Lines) Next() (string, error) {
 	for {

@@ -17,6 +17,11 @@ type source struct{ name string }
 
 // errorf is an error at a line; 0 if the line is unknown.
 func (s source) errorf(line int, format string, args ...any) *filch.Error {
+	return filch.Errorf(filch.Invalid, "%s: %s", s.at(line), visible(fmt.Sprintf(format, args...)))
+}
+
+// at is the place of a line.
+func (s source) at(line int) string {
 	where := s.name
 	if where == "" {
 		where = "input"
@@ -24,7 +29,7 @@ func (s source) errorf(line int, format string, args ...any) *filch.Error {
 	if line > 0 {
 		where += ":" + strconv.Itoa(line)
 	}
-	return filch.Errorf(filch.Invalid, "%s: %s", visible(where), visible(fmt.Sprintf(format, args...)))
+	return visible(where)
 }
 
 // visible is a text without characters that move a cursor.

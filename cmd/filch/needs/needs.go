@@ -128,7 +128,7 @@ func At(place string, err error) error {
 // keys are the keys of an entry that a pass over all entries reads.
 var keys = [...]string{
 	`"cpus"`, `"mem"`, `"gpus"`, `"retries"`, `"once"`, `"nodelist"`, `"exclude"`, `"constraint"`, `"resource"`,
-	`"ranks"`, `"nodes"`, `"ranks_per_node"`, `"mpi"`,
+	`"ranks"`, `"nodes"`, `"ranks_per_node"`, `"mpi"`, `"time"`,
 }
 
 // keyMax is the length of the longest of keys.

@@ -173,6 +173,28 @@ func (p *Job) Unmarked(payload []byte) (mark [launcher.MarkBytes]byte, rest []by
 	return mark, rest, err
 }
 
+// Lengths are the stated lengths of tasks of a bag; nil if none are stated.
+func (p *Job) Lengths(list []Indices) (record.Lengths, error) {
+	if !p.Rec.Ordered() {
+		return nil, nil
+	}
+	var keys []string
+	for n := range p.Rec.Long {
+		keys = append(keys, record.KeyLong(p.ID, n))
+	}
+	all, err := p.Read(keys)
+	if err != nil {
+		return nil, err
+	}
+	var some []time.Duration
+	for _, r := range list {
+		for i := r.Lo; i < r.Hi; i++ {
+			some = append(some, record.Lengths(all).At(i))
+		}
+	}
+	return record.NewLengths(some), nil
+}
+
 // loadPayloads reads the record of a part, and the records needed next.
 func (p *Job) loadPayloads(parts map[int32]*record.Payload, first int32, bad []Indices) error {
 	numbers := []int32{first}

@@ -32,8 +32,14 @@ func (f *submitFlags) entries(s *submit.Job, command []string) (source, error) {
 		next := f.distinctLines(list.NextValue)
 		return func() ([]byte, error) {
 			v, err := next()
+			if err == nil {
+				err = f.lengths.Fill([]string{v}, list.At)
+			}
 			return append([]byte{launcher.PayloadLine}, v...), err
 		}, nil
+	}
+	if workflow.HasPlaces(f.lengths.Option) {
+		return nil, filch.Errorf(filch.Invalid, "--length %s: an entry that names its command has no values", f.lengths.Option).WithHint(`the key "time" of an entry is the length of its task`)
 	}
 	s.Spec.Limits = true
 	text, err := seekable(in)
@@ -67,6 +73,7 @@ func (f *submitFlags) entries(s *submit.Job, command []string) (source, error) {
 		if err != nil {
 			return nil, err
 		}
+		f.lengths.Add(t.Cost)
 		return f.entry(&t, here, &rule, table, &gangs)
 	}, err
 }
@@ -148,7 +155,10 @@ func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, er
 		if err != nil {
 			return nil, needs.At(f.fromJSON+":"+strconv.Itoa(list.Line()), err)
 		}
+		f.lengths.Differ = f.lengths.Differ || t.Cost > 0
 		switch {
+		case t.Cost > 0 && (f.to != "" || f.open):
+			return nil, needs.At(f.fromJSON+":"+strconv.Itoa(list.Line()), needs.OpenError)
 		case f.to != "" && needs.Own(need):
 			return nil, filch.Errorf(filch.Invalid, "%s:%d: an entry for the open job %s cannot say what its task takes: the tasks take what the job says", f.fromJSON, list.Line(), f.to).
 				WithHint("filch submit --from-json %s makes a job of its own", f.fromJSON)

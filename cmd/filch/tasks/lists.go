@@ -14,6 +14,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/halt"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/submit"
@@ -22,7 +23,8 @@ import (
 
 // listFlags are GNU parallel's options about lists.
 type listFlags struct {
-	implied                bool // standard input is the list, unasked
+	implied                bool   // standard input is the list, unasked
+	rows                   string // the file whose lines have columns
 	colsep, header         string
 	shuffle, dryRun        bool
 	jobs                   int32
@@ -157,7 +159,7 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 		}
 		defer in.Close()
 		next = f.spoken(workflow.NewLines(in, f.eachLine, false).Next)
-		f.eachLine = ""
+		f.rows, f.eachLine = f.eachLine, ""
 	case bag != nil && len(bag.Sources) == 1:
 		values, i := bag.Sources[0].Values, int64(-1)
 		next = func() (string, error) {
@@ -199,6 +201,17 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 	return b, f.fill(command, b, names)
 }
 
+// row is the place of the line with the columns of task i; "" if the task comes from no file.
+func (f *listFlags) row(i int64) string {
+	if f.header != "" {
+		i++
+	}
+	if f.rows == "" {
+		return ""
+	}
+	return f.rows + ":" + strconv.FormatInt(i+1, 10)
+}
+
 // named takes the first value of each of several lists as the name of the list.
 func (f *submitFlags) named(command []string, bag *workflow.Bag) (*workflow.Bag, error) {
 	var names []string
@@ -227,7 +240,7 @@ func (f *submitFlags) fill(command []string, b *workflow.Bag, names []string) (e
 	for i, word := range command {
 		command[i] = renamed(word, names)
 	}
-	for _, text := range []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name} {
+	for _, text := range []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name, &f.lengths.Option} {
 		*text = renamed(*text, names)
 	}
 	if b.Template, err = workflow.NewTemplate(command, len(b.Sources), true); err != nil {
@@ -282,9 +295,36 @@ func (f *listFlags) listed(s *submit.Job, lines source) (source, error) {
 	if !f.shuffle || lines == nil {
 		return lines, nil
 	}
+	return held(lines, func(all [][]byte) { rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] }) })
+}
+
+// ordered reads the list of the tasks to its end if the tasks have lengths of their own, and puts
+// the lengths into the submission.
+func (f *submitFlags) ordered(s *submit.Job, lines source) (_ source, err error) {
+	switch {
+	case !f.lengths.Differ:
+	case f.open:
+		return nil, needs.OpenError
+	case f.shuffle:
+		return nil, filch.Errorf(filch.Invalid, "--shuf contradicts the lengths of the tasks: the longest starts first")
+	case f.array != "":
+		of, bad := readArray(f.array)
+		if err = bad; err == nil {
+			err = f.lengths.Array(of)
+		}
+	case lines != nil:
+		lines, err = held(lines, nil)
+	}
+	if err == nil {
+		err = f.lengths.Put(s)
+	}
+	return lines, err
+}
+
+// held reads a list to its end, and yields the tasks again; change may change their order.
+func held(lines source, change func(all [][]byte)) (source, error) {
 	var all [][]byte
-	size := int64(0)
-	for {
+	for size := int64(0); ; {
 		l, err := lines()
 		if errors.Is(err, io.EOF) {
 			break
@@ -293,10 +333,12 @@ func (f *listFlags) listed(s *submit.Job, lines source) (source, error) {
 			return nil, err
 		}
 		if size += int64(len(l)); size > workflow.ListMax {
-			return nil, filch.Errorf(filch.Invalid, "--shuf takes at most %s of tasks", workflow.Bytes(workflow.ListMax))
+			return nil, filch.Errorf(filch.Invalid, "--shuf and the length of each task go with at most %s of tasks", workflow.Bytes(workflow.ListMax))
 		}
 		all = append(all, l)
 	}
-	rand.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	if change != nil {
+		change(all)
+	}
 	return many(int64(len(all)), func(i int64) ([]byte, error) { return all[i], nil }), nil
 }

@@ -36,6 +36,9 @@ func (f *submitFlags) payloads(s *submit.Job, command []string, bag *workflow.Ba
 		next := f.distinctLines(f.spoken(lines.Next))
 		return func() ([]byte, error) {
 			line, err := next()
+			if err == nil {
+				err = f.lengths.Fill([]string{line}, lines.At)
+			}
 			return append([]byte{launcher.PayloadLine}, line...), err
 		}, nil
 	case f.fromJSON != "":
@@ -140,24 +143,19 @@ func (f *submitFlags) expanded(s *submit.Job, bag *workflow.Bag) (source, error)
 			return nil, err
 		}
 		t := launcher.TaskItem{Argv: argv, Streams: streams}
-		if staged != nil {
-			values, err := bag.Values(i)
-			if err == nil {
-				t.Inputs, t.Outputs, err = stageOf(staged, values, i+1)
-			}
-			if err != nil {
-				return nil, err
-			}
+		values, err := bag.Values(i)
+		if err == nil {
+			err = f.lengths.Fill(values, func() string { return f.row(i) })
 		}
-		if folder != "" {
-			values, err := bag.Values(i)
-			if err == nil {
-				t.Cwd, err = workflow.Template{}.Fill(folder, values, i+1)
-			}
-			if err != nil {
-				return nil, err
-			}
+		if staged != nil && err == nil {
+			t.Inputs, t.Outputs, err = stageOf(staged, values, i+1)
+		}
+		if folder != "" && err == nil {
+			t.Cwd, err = workflow.Template{}.Fill(folder, values, i+1)
 			t.Cwd = absolute(here, t.Cwd)
+		}
+		if err != nil {
+			return nil, err
 		}
 		b, err := item(t)
 		if slot && err == nil {

@@ -202,6 +202,9 @@ func (p *past) rerunBag(g *cli.Global, d *spec.Deps, show showFlags, named [][2]
 		return err
 	}
 	s.Conditions = p.later
+	if s.Long, err = p.Lengths(bad); err != nil {
+		return err
+	}
 	if len(s.Spec.Again) > record.MaxPicks {
 		if !p.Spec.Payloads {
 			return filch.Errorf(filch.Invalid, "cannot retry job %d: its failed tasks form %d separate ranges, and at most %d can be submitted", p.ID, len(s.Spec.Again), record.MaxPicks)

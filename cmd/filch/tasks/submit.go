@@ -12,6 +12,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
 	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
@@ -36,6 +37,7 @@ type submitFlags struct {
 	stageFlags
 	gangFlags
 	showFlags
+	lengths needs.Lengths
 	each    *launcher.GangOrder // what -n makes of each task; nil: a process
 	program string              // the first word of the command
 	// the shape of a gang as the user gave it, for SLURM_*
@@ -105,6 +107,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.array, "array", "", "submit one task per index: `1-1000:2%50` is every second, at most 50 at a time")
 	p.StringVar(&f.colsep, "colsep", "", "split the values at this `REGEX` into {1}, {2} ...")
 	p.StringVar(&f.header, "header", "", "with `:`, the first value or line names the columns: {NAME} is a value")
+	p.StringVar(&f.lengths.Option, "length", "", "`TIME` that a task takes, as far as you know: {2} is the second column, 5m is for all tasks; the longest tasks start first")
 	p.BoolVar(&f.shuffle, "shuf", false, "start the tasks in random order")
 	p.Int32VarP(&f.jobs, "jobs", "j", 0, "run at most `N` of the tasks at a time, over all nodes; 0: no limit")
 	p.StringVar(&f.delaySeconds, "delay", "", "add a task every `TIME`: 1 or 1s, 0.5, 2m, M:S; the command stays until the last")
@@ -209,6 +212,9 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	}
 	f.wait = f.wait || f.halt.Set()
 	command, bag, err := f.sources(args)
+	if err == nil {
+		err = f.lengths.Read()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -249,6 +255,9 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	}
 	if err == nil {
 		src, err = f.listed(s, src)
+	}
+	if err == nil {
+		src, err = f.ordered(s, src)
 	}
 	if err == nil {
 		err = f.alone(s)
