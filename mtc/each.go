@@ -18,7 +18,7 @@ func (c *Core) step(j *job) {
 		return
 	}
 	space := l.each.Space(int(j.queue.Shareable()+j.queue.frozen+j.pending.Unsaid()), j.queue.pending)
-	if j.void != 0 {
+	if l.each.Grow(j.rec.Total); j.void != 0 {
 		c.due(j, l.each.Take(0, j.rec.Total, space))
 		if l.each.Waiting() > 0 {
 			c.waits.at = min(c.waits.at, c.now+leaderPause)
@@ -28,7 +28,7 @@ func (c *Core) step(j *job) {
 	for _, p := range j.rec.Within(0, j.rec.Total) { // cancelled by a person
 		c.due(j, l.each.Take(p.From, p.From+p.Count, before.Window))
 	}
-	looks, due := l.each.Step(c.now, j.rec.Total, space)
+	looks, due := l.each.Step(c.now, space)
 	c.due(j, due)
 	c.lookUp(looks, func(k *before.Look, answers []record.Answer) {
 		if l.each.Answered(c.now, k, answers); j.leader == l {

@@ -196,3 +196,32 @@ func TestOrderedBagIsSmall(t *testing.T) {
 	}
 	runtime.KeepAlive(s)
 }
+
+// TestGrownBagIsSkipped: tasks that were added while the bag waited are skipped with the others.
+func TestGrownBagIsSkipped(t *testing.T) {
+	for _, when := range [][]record.When{{record.WhenOK}, {record.WhenOK, record.WhenEach}} {
+		r := newRig(t, 1, 1, policy.Policy{})
+		r.length = slow(time.Second)
+		r.result = func(s Start) End { return End{Run: s.Run, State: filch.Failed, Code: 1} }
+		r.submit(0, submit.Job{Job: 7, Total: 1})
+		r.submit(0, submit.Job{Job: 8, Total: 1})
+		s := stated(3)
+		if len(when) > 1 {
+			s.Long = nil
+		}
+		s.Open, s.After, s.When = true, []filch.JobID{7, 8}[:len(when)], when
+		r.submit(0, s)
+		r.idle(20 * time.Millisecond)
+		d := r.nodes[0]
+		if err := d.Add(r.now, 1, 7, 34, nil, &d.out); err != nil {
+			t.Fatal(err)
+		}
+		r.act(d)
+		r.idle(20 * time.Millisecond)
+		d.Close(r.now, 1, &d.out)
+		r.act(d)
+		if got := r.run(1, time.Minute).Tally(); got.Skipped != 37 {
+			t.Errorf("%v: tally %+v", when, got)
+		}
+	}
+}

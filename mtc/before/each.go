@@ -82,7 +82,7 @@ func NewEach(j *record.Job, lengths record.Lengths) *Each {
 			e.bags = append(e.bags, &other{job: id})
 		}
 	}
-	if e.grow(j.Total); j.Ordered() {
+	if e.Grow(j.Total); j.Ordered() {
 		e.Order(lengths)
 	}
 	return e
@@ -156,10 +156,9 @@ func (e *Each) Waiting() int32 { return e.left }
 // Waits reports whether a task waits.
 func (e *Each) Waits(i int32) bool { return i >= 0 && i < e.total && !e.taken.has(i) }
 
-// Step takes in the number of tasks of the bag, and returns the lookups that are due, and the
-// decisions about some of the waiting tasks, most at most.
-func (e *Each) Step(now time.Duration, total int32, most int) (looks []Look, due []Due) {
-	e.grow(total)
+// Step returns the lookups that are due, and the decisions about some of the waiting tasks, most
+// at most.
+func (e *Each) Step(now time.Duration, most int) (looks []Look, due []Due) {
 	due = e.decide(&most)
 	for k, b := range e.bags {
 		if b.flying {
@@ -230,8 +229,8 @@ func (e *Each) take(list []Due, i int32, never string) []Due {
 	return append(list, Due{i, i + 1, never})
 }
 
-// grow takes in the number of tasks.
-func (e *Each) grow(total int32) {
+// Grow takes in the number of tasks.
+func (e *Each) Grow(total int32) {
 	if total <= e.total {
 		return
 	}

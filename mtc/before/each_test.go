@@ -53,7 +53,8 @@ func (b *bags) run(d time.Duration) {
 		if rounds > 100_000 {
 			b.t.Fatal("looks are due at once, again and again")
 		}
-		looks, due := b.e.Step(b.now, b.total, Window)
+		b.e.Grow(b.total)
+		looks, due := b.e.Step(b.now, Window)
 		decided := 0
 		for _, p := range due {
 			for i := p.Lo; i < p.Hi; i++ {
@@ -64,7 +65,7 @@ func (b *bags) run(d time.Duration) {
 				}
 			}
 		}
-		if more, _ := b.e.Step(b.now, b.total, 0); len(more) > 0 && len(looks) > 0 {
+		if more, _ := b.e.Step(b.now, 0); len(more) > 0 && len(looks) > 0 {
 			b.t.Fatalf("%d looks before the answers to the last", len(more))
 		}
 		if decided > Window {
@@ -299,7 +300,7 @@ func TestLongestAreDecidedFirst(t *testing.T) {
 	e.Took(7)
 	last, n := time.Duration(1<<62), 0
 	for e.Waiting() > 0 {
-		_, due := e.Step(sec, total, 700)
+		_, due := e.Step(sec, 700)
 		if len(due) == 0 || len(due) > 700 {
 			t.Fatalf("%d decisions in a step", len(due))
 		}

@@ -10,6 +10,9 @@ import (
 // with two bytes a task. A chunk that cannot be read is nil: its tasks have no stated length.
 type Lengths [][]byte
 
+// LengthsMax bounds the tasks of a bag with lengths.
+const LengthsMax = LongTotalMax / lengthSize
+
 // A length is a number of microseconds as a mantissa of lengthDigits bits and an exponent: exact
 // up to 2 ms, and to a thousandth above. Code 0 is not stated.
 const (

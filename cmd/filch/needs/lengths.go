@@ -88,6 +88,9 @@ func (l *Lengths) Put(s *submit.Job) error {
 			l.own[i] = l.alike
 		}
 	}
+	if len(l.own) > record.LengthsMax {
+		return filch.Errorf(filch.Invalid, "%d tasks have lengths of their own, at most %d", len(l.own), record.LengthsMax).WithHint("submit the tasks as several jobs")
+	}
 	if slices.Min(l.own) == slices.Max(l.own) {
 		s.Spec.Expect = l.own[0]
 		return nil

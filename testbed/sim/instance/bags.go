@@ -112,6 +112,7 @@ func (w *World) drawBag(d *engine.Dice) {
 	case 3:
 		s.Spec.Each.Slots = int32(1 + d.N(int(w.opt.Slots)))
 	}
+	w.drawLengths(s)
 	b.grow(s.Total)
 	w.bags = append(w.bags, b)
 	w.At(b.submit, func() { w.submitBag(b) })
@@ -121,6 +122,18 @@ func (w *World) drawBag(d *engine.Dice) {
 	if d.Chance(0.1) {
 		w.At(b.submit+d.Between(time.Millisecond, 5*time.Second), func() { w.leaveBag(b) })
 	}
+}
+
+// drawLengths has a bag state the lengths of its tasks, for their order.
+func (w *World) drawLengths(s *submit.Job) {
+	if len(s.Nodes) > 0 || !w.lengthRng.Chance(0.3) {
+		return
+	}
+	all := make([]time.Duration, s.Total)
+	for i := range all {
+		all[i] = w.lengthRng.Between(0, time.Second)
+	}
+	s.Long = record.NewLengths(all)
 }
 
 // drawOpen makes a bag one that its client adds to, and closes in the end.

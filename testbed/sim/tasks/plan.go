@@ -219,6 +219,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
 	w.define()
+	lengths := engine.NewDice(w.opt.Seed, 17)
 	for k := range 3 + d.N(3) {
 		s := submit.Job{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
 		s.Spec.Once = d.Chance(0.3)
@@ -231,6 +232,9 @@ func (w *World) jobs(d, tries *engine.Dice) {
 		if d.Chance(0.4) {
 			s.Nodes, s.Total = dag(d, int(min(s.Total, 400))), 0
 			s.Spec.OnFail = record.FailMode(d.N(3))
+		}
+		if len(s.Nodes) == 0 && lengths.Chance(0.3) {
+			s.Long = drawLengths(s.Total, lengths)
 		}
 		if k > 0 && d.Chance(0.2) {
 			s.After = []filch.JobID{filch.JobID(k)}
@@ -255,6 +259,15 @@ func (w *World) jobs(d, tries *engine.Dice) {
 		}
 		w.truth.submitted(s, length) // so that the end waits for it
 	}
+}
+
+// drawLengths are stated lengths of a bag, for the order of its tasks.
+func drawLengths(total int32, d *engine.Dice) record.Lengths {
+	all := make([]time.Duration, total)
+	for i := range all {
+		all[i] = d.Between(0, time.Second)
+	}
+	return record.NewLengths(all)
 }
 
 // alive is a host whose launcher answers.
