@@ -234,9 +234,6 @@ func (c *Core) tickWaits() {
 	if at := c.thief.Gate(); at > c.now {
 		later(at)
 	}
-	if at := c.victim.calls.Next(); at > c.now {
-		later(at)
-	}
 	for _, j := range c.sortedJobs() {
 		later(c.lines.Tick(j))
 		c.replan(j)

@@ -31,7 +31,7 @@ func (e *execution) failing(j *job, s filch.State) {
 	if b.Slow(e.now) {
 		e.note(noteWarn, j.id, "the last %d tasks of job %d failed here, and others end well elsewhere: %s starts fewer of them", b.Fails(), j.id, e.core.cfg.Self)
 	}
-	e.core.victim.fresh = true
+	e.core.victim.Fresh = true
 	e.core.waits.at = min(e.core.waits.at, b.Until())
 }
 
@@ -97,7 +97,7 @@ func (e *execution) wake(all bool) (next time.Duration) {
 		next = min(next, at)
 		for _, it := range list {
 			e.cool(j, it)
-			e.core.victim.fresh = true
+			e.core.victim.Fresh = true
 		}
 		if len(list) > 0 {
 			defer e.core.orders.obey(j)

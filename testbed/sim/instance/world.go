@@ -138,6 +138,7 @@ const (
 	streamEach
 	streamPolicy
 	streamPolicies
+	streamReturns
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
