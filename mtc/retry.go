@@ -10,9 +10,12 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// retries reports whether a failed task may be tried again after so many tries, and the
-// wait before.
+// retries reports whether a task may be tried again after an end that is not ok and so many
+// tries, and the wait before.
 func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait time.Duration, again bool) {
+	if end.State == filch.OK {
+		return 0, false
+	}
 	own := (*record.Retry)(nil)
 	if rule := j.spec.Retry; rule != nil && rule.Tasks && e.core.cfg.Retry != nil {
 		own = e.core.cfg.Retry(j.body(payload))
