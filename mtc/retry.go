@@ -87,8 +87,11 @@ func (e *execution) cool(j *job, it queue.Item) {
 	j.queue.Cooling = append(j.queue.Cooling, queue.Delayed{Item: it, Until: e.now + wait})
 	e.core.waits.at = min(e.core.waits.at, e.now+wait)
 	e.core.active(j)
-	if wait == 0 {
+	switch {
+	case wait == 0:
 		e.warm()
+	case j.spec.Capped():
+		e.core.waits.at = e.now // see [tokens.Caps.TickJob]
 	}
 }
 
