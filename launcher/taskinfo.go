@@ -122,6 +122,8 @@ type RunningTasks struct {
 	Tasks  []RunningTask    `json:"tasks"`
 	More   int              `json:"more,omitempty"`   // left out, to stay within MaxRunning
 	Silent []filch.NodeName `json:"silent,omitempty"` // nodes without an answer
+	// Ended are tasks that ended a moment ago: their ends are being recorded. At most MaxRunning.
+	Ended []Task `json:"ended,omitempty"`
 }
 
 // RunningTask is a running task.
@@ -140,6 +142,7 @@ type RunningTask struct {
 // Add adds tasks, and keeps the longest.
 func (r *RunningTasks) Add(v *RunningTasks) {
 	r.Tasks, r.More = append(r.Tasks, v.Tasks...), r.More+v.More
+	r.Ended = append(r.Ended, v.Ended[:min(len(v.Ended), MaxRunning-len(r.Ended))]...)
 	slices.SortFunc(r.Tasks, func(a, b RunningTask) int {
 		return cmp.Or(cmp.Compare(b.Took, a.Took), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Node, b.Node))
 	})

@@ -58,7 +58,7 @@ func (n node) Outdone(id filch.JobID, index int32) {
 	}
 }
 
-func (n node) Tell() { n.victim.fresh = true }
+func (n node) Tell() { n.victim.Fresh = true }
 
 func (n node) Waits(id filch.JobID, by int) {
 	j := n.job(id)

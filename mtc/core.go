@@ -168,7 +168,7 @@ func (c *Core) active(j *job) {
 		return 1
 	})
 	c.order = slices.Insert(c.order, i, j)
-	c.victim.fresh = true // thieves that the tasks of other jobs do not suit
+	c.victim.Fresh = true // thieves that the tasks of other jobs do not suit
 }
 
 // idle takes a job with empty queues off c.order.
@@ -251,6 +251,7 @@ func (c *Core) SetMember(now time.Duration, m filch.Member, out *Out) {
 // Message receives a message of another node.
 func (c *Core) Message(now time.Duration, from filch.NodeName, m message.Message, out *Out) {
 	c.enter(now, out)
+	c.victim.Comers.Heard(from)
 	switch m := m.(type) {
 	case *message.LoadAsk:
 		c.victim.onLoadAsk(from, m)

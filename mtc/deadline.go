@@ -47,7 +47,7 @@ func (c *Core) setAside(j *job, it queue.Item) bool {
 		need = 0 // the expected duration changes
 	}
 	j.queue.SetAside(it, need)
-	c.victim.fresh = true
+	c.victim.Fresh = true
 	c.caps.Late(j)
 	return true
 }
@@ -131,7 +131,7 @@ func (j *job) mayStart() bool {
 // thieves.
 func (c *Core) tooLate(j *job) {
 	if !j.pace.late {
-		j.pace.late, c.victim.fresh = true, true
+		j.pace.late, c.victim.Fresh = true, true
 	}
 	c.pace.late = c.now + lateRest
 	c.caps.Late(j)

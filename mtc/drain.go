@@ -35,7 +35,7 @@ func (c *Core) Drain(now time.Duration, on bool, out *Out) {
 	if on {
 		c.exec.wake(true)
 	}
-	c.victim.fresh = true
+	c.victim.Fresh = true
 	if !on {
 		c.thief.News("", "")
 	}

@@ -312,7 +312,11 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		return
 	}
 	j, it := r.job, r.item
-	if !e.State.Final() || e.State > filch.Killed {
+	ended := j.void == filch.Cancelled || j.cancelled(it.Index)
+	switch {
+	case ended: // also if its handler of TERM ends the task with 0
+		e.State = filch.Cancelled
+	case !e.State.Final() || e.State > filch.Killed:
 		e.State = filch.Failed
 	}
 	c.pace.estimates.Moved(e.Moved, e.Moving)
@@ -322,15 +326,10 @@ func (c *Core) Ended(now time.Duration, e End, out *Out) {
 		c.exec.judge(j, it.Index, &e)
 	}
 	tries := int32(it.Attempt) - 1 - int32(it.Crashes) - int32(it.Recalls)
-	ended := j.void == filch.Cancelled || j.cancelled(it.Index)
-	wait, again := time.Duration(0), false
-	if e.State != filch.OK {
-		wait, again = c.exec.retries(j, r.payload, &e, tries)
-	}
+	wait, again := c.exec.retries(j, r.payload, &e, tries)
 	retried := again && j.void == 0 && !ended && !j.spec.Once && !e.Final
 	switch {
-	case e.State != filch.OK && ended:
-		e.State = filch.Cancelled
+	case ended:
 	case e.State != filch.OK && j.void != 0 && !r.may:
 		e.State = j.void
 	case e.Recalled && !j.spec.Once && !mutants.RecallTries:

@@ -75,7 +75,7 @@ func (g *Gangs) RanksGone(now time.Duration, o record.Owner, out *Out) {
 	for _, j := range c.sortedJobs() {
 		if j.queue.Lift(o) > 0 {
 			c.active(j)
-			c.victim.fresh = true
+			c.victim.Fresh = true
 			c.orders.obey(j)
 		}
 	}

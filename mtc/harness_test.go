@@ -27,6 +27,7 @@ type rig struct {
 	watches  []rigWatch
 	length   func(s Start) time.Duration
 	result   func(s Start) End
+	stopped  func(s Stop) End // the end of a task that is stopped; nil: by TERM
 	started  []Start
 	reserved []filch.JobID
 	remains  []record.Owner
@@ -158,6 +159,9 @@ func (r *rig) act(d *rigNode) {
 		for i := range d.running {
 			if d.running[i].end.Run == s.Run {
 				d.running[i] = rigRun{r.now, End{Run: s.Run, State: filch.Killed, Code: 143}}
+				if r.stopped != nil {
+					d.running[i].end = r.stopped(s)
+				}
 			}
 		}
 	}

@@ -153,7 +153,9 @@ func (c *Core) voidLed(j *job) {
 				busy[r.item.Index] = true
 			}
 		}
-		j.pending.Each(func(index int32) { busy[index] = true })
+		for i := range j.pending.Each() {
+			busy[i] = true
+		}
 		for i := range int32(l.graph.Len()) {
 			if !l.tracker.Has(i) && !busy[i] && l.away[i] == "" && j.queue.RestsBehind(i) == (record.Owner{}) {
 				c.record(j, queue.Item{Index: i, Attempt: record.FirstAttempt}, record.Task{State: j.void})
@@ -232,9 +234,6 @@ func (c *Core) tickWaits() {
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
 	c.caps.TickPools()
 	if at := c.thief.Gate(); at > c.now {
-		later(at)
-	}
-	if at := c.victim.calls.Next(); at > c.now {
 		later(at)
 	}
 	for _, j := range c.sortedJobs() {

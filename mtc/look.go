@@ -52,6 +52,20 @@ func (l Look) Behind(id filch.JobID, index int32, most int) (tasks []int32, lead
 	return j.leader.tracker.Behind(index, most), true
 }
 
+// Ending yields the numbers of the tasks in their first job that ended on this node, and their
+// ends, which are not recorded yet; in any order.
+func (l Look) Ending(id filch.JobID) iter.Seq2[int32, *record.Task] {
+	return func(yield func(int32, *record.Task) bool) {
+		if j := l.core.jobs[id]; j != nil && j.spec != nil {
+			for i, t := range j.pending.Each() {
+				if !yield(j.spec.Name(i), t) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // RestsUntil is when a task that failed is tried again; 0: the task does not rest on this
 // node. name is the task's number in its first job.
 func (l Look) RestsUntil(id filch.JobID, name int32) time.Duration {

@@ -81,7 +81,7 @@ func (o *orderly) onRecord(j *job, before *record.Job) {
 		o.spread(j)
 	}
 	if before != nil && before.Held && !j.rec.Held {
-		o.core.victim.fresh = true
+		o.core.victim.Fresh = true
 	}
 	if j.rec.Held && (before == nil || !before.Held) {
 		o.core.exec.stop(j, func(r *run) bool { return r.stage == gathering }) // see unlaunched

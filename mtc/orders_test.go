@@ -130,6 +130,27 @@ func TestCancelOfRunningTask(t *testing.T) {
 	}
 }
 
+// TestCancelOfATaskThatEndsWell: a task has a handler of TERM, and ends with 0 when its cancel stops
+// the task. The task is cancelled, and not ok: its work is not done.
+func TestCancelOfATaskThatEndsWell(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		r := newRig(t, 1, 4, policy.Policy{})
+		r.length = slow(10 * time.Second)
+		r.stopped = func(s Stop) End { return End{Run: s.Run, State: filch.OK} }
+		r.submit(0, submit.Job{Job: 1, Total: 2})
+		r.idle(time.Second)
+		if all {
+			r.nodes[0].Cancel(r.now, 1, "", &r.nodes[0].out)
+			r.act(r.nodes[0])
+		} else {
+			r.order(0, 1, cancels(record.Pick{From: 0, Count: 2}))
+		}
+		if j := r.run(1, time.Minute); j.Tally() != (record.Tally{Cancelled: 2}) || r.task(1, 1).Code != 0 {
+			t.Errorf("the whole job %v: %+v, want 2 cancelled tasks with code 0", all, j.Tally())
+		}
+	}
+}
+
 // TestCancelWhileStolen cancels tasks that are frozen under an offer: the thief, which
 // receives the order late or never, or the victim, which takes them back, ends them.
 func TestCancelWhileStolen(t *testing.T) {

@@ -10,9 +10,12 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// retries reports whether a failed task may be tried again after so many tries, and the
-// wait before.
+// retries reports whether a task may be tried again after an end that is not ok and so many
+// tries, and the wait before.
 func (e *execution) retries(j *job, payload []byte, end *End, tries int32) (wait time.Duration, again bool) {
+	if end.State == filch.OK {
+		return 0, false
+	}
 	own := (*record.Retry)(nil)
 	if rule := j.spec.Retry; rule != nil && rule.Tasks && e.core.cfg.Retry != nil {
 		own = e.core.cfg.Retry(j.body(payload))
@@ -31,7 +34,7 @@ func (e *execution) failing(j *job, s filch.State) {
 	if b.Slow(e.now) {
 		e.note(noteWarn, j.id, "the last %d tasks of job %d failed here, and others end well elsewhere: %s starts fewer of them", b.Fails(), j.id, e.core.cfg.Self)
 	}
-	e.core.victim.fresh = true
+	e.core.victim.Fresh = true
 	e.core.waits.at = min(e.core.waits.at, b.Until())
 }
 
@@ -84,8 +87,11 @@ func (e *execution) cool(j *job, it queue.Item) {
 	j.queue.Cooling = append(j.queue.Cooling, queue.Delayed{Item: it, Until: e.now + wait})
 	e.core.waits.at = min(e.core.waits.at, e.now+wait)
 	e.core.active(j)
-	if wait == 0 {
+	switch {
+	case wait == 0:
 		e.warm()
+	case j.spec.Capped():
+		e.core.waits.at = e.now // see [tokens.Caps.TickJob]
 	}
 }
 
@@ -97,7 +103,7 @@ func (e *execution) wake(all bool) (next time.Duration) {
 		next = min(next, at)
 		for _, it := range list {
 			e.cool(j, it)
-			e.core.victim.fresh = true
+			e.core.victim.Fresh = true
 		}
 		if len(list) > 0 {
 			defer e.core.orders.obey(j)

@@ -152,3 +152,37 @@ func TestRetryDelayEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestRetryUnderACap: a task of a capped job fails on a node, and other nodes have free slots. One
+// of them tries the task again at once: the node that leaves the task to others for a while leaves
+// its token to others, too.
+func TestRetryUnderACap(t *testing.T) {
+	for _, limit := range []int32{0, 3} {
+		r := newRig(t, 4, 1, policy.Policy{})
+		failed, most := map[int32]time.Duration{}, time.Duration(0)
+		r.length = func(s Start) time.Duration {
+			if at, ok := failed[s.Index]; ok {
+				most = max(most, r.now-at)
+			}
+			if s.Index < 2 && s.Attempt < 3 {
+				failed[s.Index] = r.now + 200*time.Millisecond
+				return 200 * time.Millisecond
+			}
+			return 1500 * time.Millisecond
+		}
+		r.result = func(s Start) End {
+			if s.Index < 2 && s.Attempt < 3 {
+				return End{Run: s.Run, State: filch.Failed, Code: 3}
+			}
+			return End{Run: s.Run, State: filch.OK}
+		}
+		r.idle(100 * time.Millisecond)
+		r.submit(0, submit.Job{Job: 1, Total: 3, Spec: record.Spec{Cap: limit, Retries: 2}})
+		if j := r.run(1, time.Minute); j.Tally().OK != 3 {
+			t.Errorf("cap %d: %+v, want 3 ok", limit, j.Tally())
+		}
+		if most > 100*time.Millisecond {
+			t.Errorf("cap %d: a failed task was tried again after %v, with free slots on other nodes", limit, most)
+		}
+	}
+}

@@ -69,6 +69,73 @@ func TestArrivalsAreQuiet(t *testing.T) {
 	}
 }
 
+// lateRig is a few nodes of which the last came and went, and found nothing. News of work to that
+// node are lost as lost says.
+func lateRig(t *testing.T, nodes int, lost func(news int) bool) (r *rig, late *rigNode) {
+	r = newRig(t, nodes, 1, policy.Policy{})
+	late = r.nodes[nodes-1]
+	late.down = true
+	for _, d := range r.nodes[:nodes-1] {
+		d.SetMember(0, filch.Member{Name: late.cfg.Self, Incarnation: 1, Standing: filch.Dead}, &d.out)
+	}
+	news := 0
+	r.lose = func(m message.Message) bool {
+		if m.Kind() != message.KindNews || late.down {
+			return false
+		}
+		news++
+		return lost(news)
+	}
+	r.length = slow(time.Second)
+	return r, late
+}
+
+// comes has the late node return. It looks no more by itself.
+func (r *rig) comes(late *rigNode) {
+	late.down, late.mail = false, nil
+	late.thief.Rest(time.Hour)
+	for _, d := range r.nodes {
+		if d != late {
+			d.SetMember(r.now, filch.Member{Name: late.cfg.Self, Incarnation: 1}, &d.out)
+			r.act(d)
+		}
+	}
+}
+
+// TestNewsToAnArrivalAreRepeated: the node that came does not listen to the first news, as its list
+// of members is not whole.
+func TestNewsToAnArrivalAreRepeated(t *testing.T) {
+	r, late := lateRig(t, 2, func(news int) bool { return news <= 3 })
+	r.submit(0, submit.Job{Job: 1, Total: 100})
+	r.idle(10 * time.Second)
+	r.comes(late)
+	r.idle(time.Second)
+	if len(late.running) == 0 {
+		t.Error("a node that came is idle a second later: it did not hear the first news of work")
+	}
+	before := r.sent[message.KindNews]
+	r.idle(20 * time.Second)
+	if n := r.sent[message.KindNews] - before; n > 3 {
+		t.Errorf("%d news to a node that was heard", n)
+	}
+}
+
+// TestArrivalHearsOfLaterWork: a node comes while no other has tasks to give, and the node with the
+// next work has enough other nodes to tell.
+func TestArrivalHearsOfLaterWork(t *testing.T) {
+	r, late := lateRig(t, 5, func(int) bool { return false })
+	r.submit(0, submit.Job{Job: 1, Total: 20})
+	r.run(1, time.Minute)
+	r.idle(2 * policy.PollRest) // all look at all, and find nothing
+	r.comes(late)
+	r.idle(time.Second)
+	r.submit(0, submit.Job{Job: 2, Total: 100})
+	r.idle(time.Second)
+	if len(late.running) == 0 {
+		t.Error("a node that came before there was work is idle a second after there was")
+	}
+}
+
 // TestArrivalHearsOfWork loses what the new node asks: it is told all the same.
 func TestArrivalHearsOfWork(t *testing.T) {
 	r := newRig(t, 3, 1, policy.Policy{})

@@ -29,7 +29,7 @@ func (e *execution) onFilled() {
 		s.said = false
 	case s.said:
 	case s.at <= e.now:
-		s.said, s.at, e.core.victim.fresh = true, e.now+stuckAgain, true
+		s.said, s.at, e.core.victim.Fresh = true, e.now+stuckAgain, true
 	default:
 		e.core.waits.at = min(e.core.waits.at, s.at)
 	}

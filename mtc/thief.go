@@ -45,15 +45,10 @@ func (t *thief) init(c *Core) {
 }
 
 // onArrival takes in a new node. The new node has no tasks yet and is no reason to look
-// for work. A node with work to steal may send news to the new node, which does not look
-// at once; of many nodes, a few send news.
+// for work. A node with work to steal sends news to the new node, which does not look at once.
 func (t *thief) onArrival(name filch.NodeName) {
-	n := t.core.cfg.Members.Others(t.core.cfg.Self)
 	t.Arrived()
-	if t.core.Load() > 0 && (n <= policy.TellAll || t.core.rng.IntN(n) < 4*filch.Root(n)) {
-		t.core.victim.askers.Add(name)
-		t.core.victim.fresh = true
-	}
+	t.core.victim.Came(name, t.now, t.core.cfg.Members, t.core.cfg.Self, t.core.Load() > 0, &t.core.rng)
 }
 
 // hungry reports whether there is free room, or room of held slots, and no task for the room.
@@ -125,12 +120,12 @@ func (n node) Leader() (name filch.NodeName, keeps bool) {
 
 func (v *victim) onLoadAsk(from filch.NodeName, m *message.LoadAsk) {
 	if m.Better {
-		v.calls.Heard(m.Class)
+		v.Calls.Heard(m.Class)
 	}
 	v.core.copies.Heard(m.Lengths)
 	load, class := v.loadFor(&m.Means, v.core.cfg.Members.Get(from))
 	if load == 0 {
-		v.askers.Add(from)
+		v.Askers.Add(from)
 	}
 	v.send(from, &message.LoadSay{Round: m.Round, Load: load, Class: class})
 }
@@ -184,7 +179,7 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.past = append(t.past, key)
 	t.past = t.past[max(len(t.past)-pastMax, 0):]
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
-	t.core.victim.fresh = true
+	t.core.victim.Fresh = true
 	if mv.some {
 		t.happened(report.Event{Kind: report.Won, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
 		t.Poll.Win(t.now, mv.job)

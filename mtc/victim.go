@@ -17,17 +17,13 @@ import (
 type victim struct {
 	*turn
 	policy.Patience
+	policy.Bulletin
 	core   *Core
 	last   uint64 // number of the last offer
 	open   map[uint64]*xfer
 	order  []uint64 // of open, oldest first
 	asks   map[filch.NodeName]lastAsk
-	at     time.Duration // when the victim asks about the oldest transfer
-	askers policy.Askers
-	fresh  bool // work came since thieves received news
-	heard  bool // thieves received news at least once
-	newsAt time.Duration
-	calls  policy.Calls
+	at     time.Duration            // when the victim asks about the oldest transfer
 	gifts  map[filch.NodeName]*xfer // pushed in this turn
 	robber filch.NodeName           // the node that last stole here
 }
@@ -112,37 +108,18 @@ func (v *victim) loadFor(m *message.Means, thief *filch.Member) (load int64, cla
 	return load, class
 }
 
-// newsAgain is the least time between two rounds of news.
-const newsAgain = time.Millisecond
-
-// urgent reports whether other nodes should hear of tasks here because of their class.
-func (v *victim) urgent(class int32) bool {
-	if n := len(v.core.order); n > 0 {
-		v.calls.Heard(v.core.order[n-1].ticket.Class)
-	}
-	due := v.calls.Due(v.now, class)
-	if at := v.calls.Next(); at > v.now {
-		v.core.waits.at = min(v.core.waits.at, at)
-	}
-	return due
-}
-
 // offerNews sends news of work here.
 func (v *victim) offerNews() {
 	load, class := v.loadFor(&message.Means{}, nil)
 	if load == 0 {
-		v.fresh = true
-		v.calls.Idle()
+		v.Idle()
 		return
 	}
-	due := v.urgent(class)
-	v.fresh = v.fresh || due
-	if !v.fresh || v.now < v.newsAt {
-		return
+	if n := len(v.core.order); n > 0 {
+		v.Calls.Heard(v.core.order[n-1].ticket.Class)
 	}
-	v.fresh, v.newsAt = false, v.now+newsAgain
-	names := v.askers.Tell(v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, First: !v.heard, Urgent: due, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
-	v.heard = true
+	names := v.Round(v.now, class, v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
+	v.core.waits.at = min(v.core.waits.at, v.Next(v.now))
 	for _, name := range names {
 		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.Source()})
 	}
@@ -179,7 +156,7 @@ func (v *victim) onSteal(from filch.NodeName, m *message.Steal) {
 	}
 	if len(x.items) == 0 {
 		v.asks[from] = lastAsk{m.Ask, 0}
-		v.askers.Add(from)
+		v.Askers.Add(from)
 		if !m.Fill.Held() {
 			v.core.copies.Offer(x.offer, &m.Means, p)
 		}

@@ -156,8 +156,9 @@ func (h *Host) detach(c *conn, name filch.NodeName) {
 		h.t.active.Add(-1)
 	}
 	for k := range p.out {
-		if p.out[k].on == c {
-			p.out[k].stream, p.out[k].on = nil, nil
+		if q := &p.out[k]; q.on == c {
+			// The next process of the peer has not read this stream, and must not wait for it.
+			q.stream, q.on, q.base = nil, nil, q.serial
 		}
 	}
 	c.outs = 0

@@ -154,13 +154,13 @@ func (h *Host) readFrames(p *remote, c Class, s network.Stream, who Hello) error
 			k.Gossip(p.name, who.Incarnation, b)
 			continue
 		}
+		hd := h.handler() // once this node has the list of members, which Deliver looks at
+		if hd == nil {
+			return ErrClosed
+		}
 		if !k.Deliver(p.name, who.Incarnation) {
 			count.lost.Add(1)
 			continue
-		}
-		hd := h.handler()
-		if hd == nil {
-			return ErrClosed
 		}
 		p.taking.Add(1)
 		hd(p.name, c, b)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Running tasks are listed by their nodes, the longest first; of several nodes' answers
@@ -31,6 +32,33 @@ func TestRunningTasksAreListed(t *testing.T) {
 	w.run(20 * sec)
 	if list = h.node.RunningTasks(w.Now(), id); len(list.Tasks) != 0 {
 		t.Errorf("after the end: got %+v", list)
+	}
+}
+
+// A task that has ended, and whose end is being recorded, neither runs nor is ready.
+func TestEndsOnTheirWayAreListed(t *testing.T) {
+	w := newNet(t, 1, 3)
+	id := w.bag("n1", 1, 9, sleeps(3*sec))
+	h := w.nodes["n1"]
+	w.run(5 * sec)
+	list := h.node.RunningTasks(w.Now(), id)
+	if len(list.Tasks) != 3 || list.Tasks[0].Index != 3 || len(list.Ended) != 0 {
+		t.Fatalf("got %+v, want three tasks that run", list)
+	}
+	h.input(func(out *launcher.Outbox) {
+		h.node.OrderTasks(w.Now(), id, record.Orders{Cancels: []record.Pick{{From: 4, Count: 1}}}, out)
+	})
+	for end := w.Now() + sec; slices.ContainsFunc(list.Tasks, func(r launcher.RunningTask) bool { return r.Index == 4 }); list = h.node.RunningTasks(w.Now(), id) {
+		if w.run(ms); w.Now() > end {
+			t.Fatal("the cancelled task runs on")
+		}
+	}
+	if ended := list.Ended; len(ended) != 1 || ended[0].Index != 4 || ended[0].State != "cancelled" || ended[0].Node != "n1" || ended[0].Took < 1 || ended[0].Attempts != 1 {
+		t.Errorf("the ends that are being recorded are %+v, want that of the cancelled task", ended)
+	}
+	w.run(sec / 2)
+	if list := h.node.RunningTasks(w.Now(), id); len(list.Ended) != 0 {
+		t.Errorf("half a second later: got %+v", list.Ended)
 	}
 }
 

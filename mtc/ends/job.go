@@ -1,6 +1,7 @@
 package ends
 
 import (
+	"iter"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -72,11 +73,15 @@ func (p *Pending) Tells() bool { return len(p.tells) > 0 }
 // Untell forgets the reports: no leader is left to receive the reports.
 func (p *Pending) Untell() { p.tells = nil }
 
-// Each calls f for each task with an end that is not recorded, in any order.
-func (p *Pending) Each(f func(index int32)) {
-	for num, b := range p.blocks { // any order
-		for i := range b.ends {
-			f(num*record.BlockSize + int32(b.ends[i].Off))
+// Each yields each task with an end that is not recorded, and the end, in any order.
+func (p *Pending) Each() iter.Seq2[int32, *record.Task] {
+	return func(yield func(int32, *record.Task) bool) {
+		for num, b := range p.blocks { // any order
+			for i := range b.ends {
+				if !yield(num*record.BlockSize+int32(b.ends[i].Off), &b.ends[i].Task) {
+					return
+				}
+			}
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 // first.
 type Askers []filch.NodeName
 
-// TellAll bounds the instances in which all nodes hear of the first work of a node, and
+// tellAll bounds the instances in which all nodes hear of the first work of a node, and
 // each node with work tells a new node.
-const TellAll = 16
+const tellAll = 16
 
 // News is work at a node, for other nodes to hear of.
 type News struct {
@@ -41,7 +41,7 @@ func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName
 	least := filch.Root(n + 1)
 	switch {
 	case w.Urgent || w.First && w.Victims != Lifeline:
-		least = max(least, TellAll)
+		least = max(least, tellAll)
 	case w.Victims == Lifeline:
 		least = 0
 	}

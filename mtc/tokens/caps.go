@@ -175,6 +175,8 @@ func (k *Caps) TickJob(j Job) {
 	case !t.own() || t.Held == 0 || j.Over():
 	case j.Queue().Empty() || k.AllLate(j):
 		k.spare(t)
+	case !waits(j) && len(j.Queue().Cooling) > 0 && t.Held > t.Used && !t.asking:
+		k.hold(t, t.Used, 1) // for the nodes to which this node leaves the tasks that failed here
 	case k.kept(j) && t.Held > t.Used && !t.asking && t.Looked+policy.TokenWaitMax <= k.node.Now():
 		k.hold(t, t.Used, 1)
 	}

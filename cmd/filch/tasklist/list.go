@@ -303,6 +303,11 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 	if r.More > 0 {
 		ui.Warn(fmt.Sprintf("%s more run, and are listed as ready or waiting: at most %d are listed as running", filch.Plural(r.More, "task"), launcher.MaxRunning))
 	}
+	for k := range r.Ended {
+		if i, has := v.Spec.Index(r.Ended[k].Index); has {
+			v.ended[i] = r.Ended[k]
+		}
+	}
 	copies := map[int32][]launcher.TaskCopy{}
 	for _, k := range r.Tasks {
 		i, has := v.Spec.Index(k.Index)

@@ -50,6 +50,8 @@ type view struct {
 	parts map[int32]*record.Payload
 	// of a command that the nodes fill in; nil: not made yet
 	template *workflow.Template
+	// ended are tasks whose ends were being recorded when their nodes were asked.
+	ended map[int32]launcher.Task
 	// dropped counts the tasks of an ended job whose records are gone.
 	dropped int
 }
@@ -70,7 +72,7 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 	if err != nil {
 		return nil, &j, err
 	}
-	v := &view{Job: p, num: -1, parts: map[int32]*record.Payload{}}
+	v := &view{Job: p, num: -1, parts: map[int32]*record.Payload{}, ended: map[int32]launcher.Task{}}
 	if o, extra, err := wire.DecodeOrder(p.Spec.Body); err == nil {
 		v.order, v.extra = *o, *extra
 	}
@@ -122,10 +124,15 @@ func (v *view) listed(i int32) Row {
 // settle sets the state of a task from its entry in the block, nil for none; false: the
 // record of the ended task was dropped.
 func (v *view) settle(t *Row, e *record.Task) bool {
-	if e != nil {
+	last, ended := v.ended[t.at]
+	final := e != nil && e.State.Final()
+	switch {
+	case ended && !final:
+		t.Task = last
+	case e != nil:
 		t.Fill(e)
 	}
-	if e != nil && e.State.Final() {
+	if final || ended {
 		t.Signal = signalOf(&t.Task)
 		v.because(t)
 		return true

@@ -90,3 +90,25 @@ func TestBlocksWithoutWantedStatesArePassedOver(t *testing.T) {
 		t.Errorf("of a job that goes on %d blocks are read, %v, want all", len(got), err)
 	}
 }
+
+// TestEndsOnTheirWayAreShown: the record of a task has no end yet, and its node told how the task
+// ended. Once the record has an end, that counts.
+func TestEndsOnTheirWayAreShown(t *testing.T) {
+	code := int32(143)
+	v := &view{Job: &taskrecords.Job{Rec: &record.Job{Total: 2}, Spec: &record.Spec{}}, zone: &record.Zone{}, idle: filch.Ready}
+	v.ended = map[int32]launcher.Task{1: {Index: 1, State: "cancelled", Code: &code, Began: 1, Node: "n2", Attempts: 1}}
+	for _, c := range []struct {
+		at   int32
+		in   *record.Task
+		want string
+	}{
+		{0, nil, "ready"},
+		{1, nil, "cancelled"},
+		{1, &record.Task{State: filch.OK, Began: 1}, "ok"},
+	} {
+		row := v.listed(c.at)
+		if !v.settle(&row, c.in) || row.State != c.want || (row.Signal != 0) != (c.want == "cancelled") {
+			t.Errorf("task %d is listed as %s with signal %d, want %s", c.at, row.State, row.Signal, c.want)
+		}
+	}
+}

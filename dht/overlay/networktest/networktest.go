@@ -42,6 +42,7 @@ func Run(t *testing.T, fabric func(t *testing.T) Make) {
 		{"admission-is-asked", testAdmit},
 		{"own-refusal-is-no-refusal", testOwnRefusal},
 		{"incarnation-is-told", testIncarnation},
+		{"hears-at-once-after-a-restart", testRestart},
 		{"delivers-large-frames", testLarge},
 		{"close-is-final", testClose},
 		{"close-under-a-held-frame", testCloseUnderAFrame},
@@ -426,6 +427,29 @@ func testIncarnation(t *testing.T, mk Make) {
 	Eventually(t, "a frame is delivered", func() bool { return s.Len() > 0 })
 	if f := s.All()[0]; string(f) != "1000" {
 		t.Errorf("got a frame of incarnation %s, want only 1000's", f)
+	}
+}
+
+// A node begins anew. The process has read none of the streams that ended with the last one, and
+// must not wait for them.
+func testRestart(t *testing.T, mk Make) {
+	a := mk(t, "a")
+	a.SetHooks(overlay.OpenHooks())
+	defer closeIt(t, a)
+	for life := range 3 {
+		b := mk(t, "b")
+		b.SetHooks(overlay.OpenHooks())
+		var s Sink
+		b.SetHandler(s.Take)
+		a.Learn("b", []string{b.Addr()})
+		began := time.Now()
+		Eventually(t, "the frame is taken", func() bool { return a.Send("b", overlay.Control, []byte("x")) == nil })
+		Eventually(t, "the frame arrives", func() bool { return s.Len() > 0 })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("life %d of b heard a after %v, want at once", life, took)
+		}
+		closeIt(t, b)
+		Eventually(t, "a has no connection to b", func() bool { return len(a.Peers()) == 0 })
 	}
 }
 

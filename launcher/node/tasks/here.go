@@ -159,7 +159,8 @@ func (w *Tasks) since(now time.Duration, r *Running) (took, left float64, s mtc.
 	return (now - s.Began).Seconds(), left, s
 }
 
-// RunningTasks lists the tasks of a job that run on this node.
+// RunningTasks lists the tasks of a job that run on this node, and those that ended here and
+// have no recorded end yet.
 func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.RunningTasks) {
 	var all launcher.RunningTasks
 	for serial, r := range w.runs { // in any order: Add sorts
@@ -169,6 +170,16 @@ func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.R
 				Index: r.Index, Node: w.Cfg.Name, Nodes: w.Gangs.nodes(r), Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
 			})
 		}
+	}
+	for i, end := range w.core.Look().Ending(id) {
+		if len(all.Ended) == launcher.MaxRunning {
+			break
+		}
+		t := launcher.Task{Job: id, Index: i}
+		if t.Fill(end); end.Began > 0 {
+			t.Node = w.Cfg.Name
+		}
+		all.Ended = append(all.Ended, t)
 	}
 	list.Add(&all)
 	return list

@@ -140,6 +140,7 @@ const (
 	streamPolicy
 	streamPolicies
 	streamLengths
+	streamReturns
 )
 
 // NewWorld makes hosts whose launchers run and know each other.

@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/filch-hpc/filch"
+)
+
+// newsAgain is the least time between two rounds of news.
+const newsAgain = time.Millisecond
+
+// Bulletin is a node's news of work for thieves: when the news go out, and to which nodes.
+type Bulletin struct {
+	Fresh  bool // work came since thieves received news
+	Askers Askers
+	Comers Comers
+	Calls  Calls
+	heard  bool // thieves received news at least once
+	again  time.Duration
+}
+
+// Idle notes that the node has no tasks for others: the next tasks are news.
+func (b *Bulletin) Idle() {
+	b.Fresh = true
+	b.Calls.Idle()
+}
+
+// Came takes in a node that came. In a small instance that has had work, the node hears of work
+// until it is heard, also if the work comes later; the first work is news for all. Of many nodes, a
+// few with work send news, and once.
+func (b *Bulletin) Came(name filch.NodeName, now time.Duration, m *Members, self filch.NodeName, works bool, r *filch.Rand) {
+	n := m.Others(self)
+	switch {
+	case n <= tellAll && (works || b.heard):
+		b.Comers.Came(name, now)
+	case n > tellAll && works && r.IntN(n) < 4*filch.Root(n):
+		b.Askers.Add(name)
+		b.Fresh = true
+	}
+}
+
+// Round names the nodes to tell now of tasks of which the first has a class.
+func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *filch.Rand) []filch.NodeName {
+	for _, name := range b.Comers.Due(now) {
+		b.Askers.Add(name)
+		b.Fresh = true
+	}
+	w.First, w.Urgent = !b.heard, b.Calls.Due(now, class)
+	if !b.Fresh && !w.Urgent {
+		return nil
+	}
+	if b.Fresh = now < b.again; b.Fresh {
+		return nil
+	}
+	b.heard, b.again = true, now+newsAgain
+	return b.Askers.Tell(m, w, r)
+}
+
+// Next is when a round is due in any case, after a look at now.
+func (b *Bulletin) Next(now time.Duration) time.Duration {
+	if at := b.Calls.Next(); at > now {
+		return min(at, b.Comers.Next())
+	}
+	return b.Comers.Next()
+}
