@@ -177,6 +177,9 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()); err != nil {
 			return err
 		}
+		if task >= max(j.Ranks, 1) && !cli.IsTasks(&j) {
+			return cli.NoRank(&j, task)
+		}
 		if task < 0 || !cli.IsTasks(&j) {
 			list = append(list, tasklist.Describe(c, &j))
 			return nil

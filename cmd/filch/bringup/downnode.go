@@ -33,7 +33,7 @@ func downNodes(g *cli.Global, args []string, drained bool) error {
 	}
 	live := slices.DeleteFunc(slices.Clone(list), func(n wire.NodeInfo) bool { return !lives(n) })
 	if !slices.ContainsFunc(live, func(n wire.NodeInfo) bool { return !slices.Contains(all, n.Node) }) {
-		return filch.Errorf(filch.Invalid, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
+		return filch.Errorf(filch.Busy, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
 	}
 	if drained {
 		if err := drain(g, args, &launcher.Drain{Reason: "going down", By: cli.Person()}, false); err != nil {

@@ -57,7 +57,7 @@ with scp.`,
 			}
 			inv := invitation{Contact: place.Contact{Instance: c.Dir.Instance, UUID: node.UUID, Wire: cli.WireVersion}, Secret: string(trimEnd(secret))}
 			if inv.Addrs = cli.Reachable(list); len(inv.Addrs) == 0 {
-				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
+				return filch.Errorf(filch.Unavailable, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
 					WithHint("start the instance with: filch up --nodes 1 --iface INTERFACE")
 			}
 			b, err := json.MarshalIndent(inv, "", "  ")
@@ -131,7 +131,7 @@ func (o *joinOptions) join(where string) error {
 	name := o.name
 	if name == "" {
 		if name, err = os.Hostname(); err != nil {
-			return filch.Errorf(filch.Invalid, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
+			return filch.Errorf(filch.Unavailable, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
 		}
 	}
 	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
@@ -164,7 +164,7 @@ func (o *joinOptions) joinHost(seed string) (string, error) {
 	}
 	host, err := addressTowards(seed)
 	if err != nil {
-		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, ui.Cause(err))
+		return "", filch.Errorf(filch.Unavailable, "cannot reach %s: %s", seed, ui.Cause(err))
 	}
 	return host, nil
 }

@@ -45,6 +45,9 @@ func Launch(r *spec.Run, around spec.Context) int {
 	r.Order.Rlimits = r.Client.Limits.Of(r.Order.Rlimits)
 	s := &Session{Spec: r, cwd: around.Cwd}
 	in, err := s.openStdin()
+	if err == nil {
+		err = checkOutput(r, s.cwd)
+	}
 	if err != nil {
 		return ui.Refuse(err)
 	}
