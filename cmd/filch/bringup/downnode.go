@@ -106,7 +106,7 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 	}
 	switch n.State {
 	case "left":
-		return filch.Errorf(filch.Unavailable, "node %s has left already", name)
+		return filch.Errorf(filch.Unavailable, "node %s has left the instance already: nothing to stop", name)
 	case "dead":
 		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on that machine starts the launcher again")
 	}

@@ -102,8 +102,13 @@ read, or with - from standard input, so that no command line shows the secret.`,
   filch join 10.0.0.7:41873 --secret ~/.filch/bold-otter/secret
   ssh head cat .filch/bold-otter/secret | filch join 10.0.0.7:41873 --secret -`,
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.ExactArgs(1),
-		RunE:                  func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return noInstance(o.secret)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
 	}
 	c.Flags().StringVar(&o.secret, "secret", "", "`FILE` with the instance's secret, - for standard input")
 	c.Flags().StringVar(&o.name, "name", "", "`NAME` of this node (default: the host name)")
@@ -155,6 +160,17 @@ func (o *joinOptions) join(where string) error {
 	}
 	fmt.Printf("%s is a node of %s, which has %s\n", name, inv.Instance, filch.Plural(len(list), "node"))
 	return nil
+}
+
+// noInstance is the error of a join that does not say where: with an invitation, one file is all
+// that is needed; else the address of a node, and the secret.
+func noInstance(secret string) error {
+	if secret != "" {
+		return filch.Errorf(filch.Invalid, "filch join has a secret, and needs the address of a node of the instance, HOST:PORT").
+			WithHint("for example filch join 10.0.0.7:41873 --secret %s; filch nodes shows the addresses", secret)
+	}
+	return filch.Errorf(filch.Invalid, "filch join needs an invitation, or the address of a node and the secret of the instance").
+		WithHint("filch invite, on a node, writes the invitation: filch join filch-invitation; or filch join 10.0.0.7:41873 --secret FILE")
 }
 
 // joinHost is the address to listen on.

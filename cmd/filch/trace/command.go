@@ -41,6 +41,9 @@ measured, and a clock that differs is corrected.`,
 		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if path == "" {
+				return ui.Misused(filch.Errorf(filch.Invalid, "filch trace needs a file to write: -o FILE").WithHint("filch trace %s -o trace.json, or trace.pftrace for many tasks", args[0]))
+			}
 			if !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".pftrace") {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-o FILE must end in .json or .pftrace"))
 			}
