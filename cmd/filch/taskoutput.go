@@ -238,6 +238,7 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Again > 0 {
 		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
 	}
+	printEnds(t)
 	printCopies(t)
 	if t.Ranks != "" {
 		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
@@ -270,7 +271,10 @@ func printTask(t *tasklist.Row, full string) {
 	if full != "" {
 		ui.Printf("%-10s %s\n", "cause", ui.Clean(full))
 	}
-	if t.Stderr != "" {
+	switch why, ours := strings.CutPrefix(t.Stderr, "filch: "); {
+	case ours && t.Code != nil && *t.Code == filch.ExitOurs:
+		ui.Printf("%-10s %s\n", "cause", ui.Clean(why))
+	case t.Stderr != "":
 		ui.Printf("%-10s %s\n", "stderr", ui.Clean(t.Stderr))
 	}
 }
