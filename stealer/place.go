@@ -49,6 +49,12 @@ func (n *Need) Allows(m *filch.Member) bool {
 	return (n.Step || m.Role.Takes(!n.Task)) && n.Nodes.Allows(m)
 }
 
+// Local reports whether one node may have all ranks, so that a job that fits on its own node
+// asks no other. A job with a range of nodes takes as many nodes as there are.
+func (n *Need) Local() bool {
+	return n.MinNodes <= 1 && n.Spare == 0 && (n.PerNode == 0 || n.PerNode >= n.Ranks) && (n.MaxNodes <= 1 || n.Ranks <= 1)
+}
+
 // Offer is room for ranks on a node, to choose from.
 type Offer struct {
 	Node  filch.NodeName

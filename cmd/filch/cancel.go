@@ -104,6 +104,21 @@ func (f *cancelFlags) check(args []string) (sig int32, err error) {
 
 func (f *cancelFlags) chooses() bool { return f.state != "" || f.name != "" }
 
+// none says that no job suits the options.
+func (f *cancelFlags) none() string {
+	text := "no job waits or runs"
+	switch f.state {
+	case "running":
+		text = "no job runs"
+	case "waiting":
+		text = "no job waits"
+	}
+	if f.name != "" {
+		text += " whose name matches " + strconv.Quote(f.name)
+	}
+	return text
+}
+
 func (f *cancelFlags) run(g *cli.Global, args []string) error {
 	sig, err := f.check(args)
 	if err != nil {
@@ -155,7 +170,7 @@ func (f *cancelFlags) choose(c *client.Client) (jobs []cli.JobTasks, err error) 
 		jobs = append(jobs, cli.JobTasks{Job: j.ID})
 	}
 	if len(jobs) == 0 {
-		ui.Say("no job that has not ended suits: nothing to cancel")
+		ui.Say("nothing to cancel: " + f.none())
 		return nil, nil
 	}
 	if f.yes {

@@ -98,7 +98,7 @@ func tell(found []finding, asJSON bool) error {
 		for _, f := range found {
 			ui.Printf("%s: %s\n", f.Level, ui.Clean(f.Text))
 			if f.Hint != "" {
-				ui.Printf("  %s\n", ui.Clean(f.Hint))
+				ui.Printf("  hint: %s\n", ui.Clean(f.Hint))
 			}
 		}
 	}
@@ -140,17 +140,17 @@ func examineNodes(nodes []wire.NodeInfo) (found []finding) {
 			found = append(found, finding{level, spec.FormatHosts(names) + verb + text, hint})
 		}
 	}
-	say("error", by["dead"], "dead: it sends no heartbeats and does not accept connections", "a node that only stood still, or was cut off, comes back by itself; otherwise filch up on that machine starts the launchers again; ranks that ran there are lost, tasks start again on other nodes, and tasks of --once are lost")
+	say("error", by["dead"], "dead: no heartbeats come, and no connection is accepted", "a node that only stood still, or was cut off, comes back by itself; otherwise filch up on that machine starts the launchers again; ranks that ran there are lost, tasks start again on other nodes, and tasks of --once are lost")
 	say("warning", by["suspect"], "suspect: no heartbeat for two seconds", "the node gets no new work, and counts as dead five seconds after the last heartbeat")
 	say("warning", by["gone"], "gone: the launcher has ended, and the machine answers", "filch up on that machine starts the launcher again; the node counts as dead five seconds after the last heartbeat")
-	say("warning", by["silent"], "silent: it sends heartbeats, but does not answer", "the machine may be overloaded; filch nodes shows the last known state")
+	say("warning", by["silent"], "silent: heartbeats come, but no answers", "the machine may be overloaded; filch nodes shows the last known state")
 	say("warning", stuck, "short of slots: some processes cannot be killed", "the processes hang in the kernel, mostly on a file system; mend the file system or reboot")
 	found = append(found, examineDrains(drained, live)...)
 	if len(builds) > 1 {
 		found = append(found, finding{"warning", fmt.Sprintf("%d builds of filch are mixed", len(builds)), "use one build on all nodes; filch nodes --json shows them"})
 	}
 	if live < bringup.PromisedNodes {
-		found = append(found, finding{"warning", fmt.Sprintf("%s live: with fewer than %d nodes, the death of one may lose records and jobs", filch.Plural(live, "node"), bringup.PromisedNodes), ""})
+		found = append(found, finding{"warning", fmt.Sprintf("the instance has %s: with fewer than %d, the death of a node may lose records and jobs", filch.Plural(live, "live node"), bringup.PromisedNodes), "filch invite and filch join add machines; filch up --nodes 4 starts an instance of four launchers on one machine"})
 	}
 	return found
 }

@@ -127,7 +127,8 @@ func infoCommand(g *cli.Global) *cobra.Command {
 		Long: `Shows everything about a job, or about single tasks. Of a task, stages tells when the task
 was submitted, queued, moved from node to node, staged and run, each by the clock of the
 node. Nodes remember the last 4,096 arrivals on their queue: of older tasks, moves are not
-known any more.`,
+known any more. Of a task with several attempts, ends tells how each attempt ended, as far as
+the nodes still have the events of these ends.`,
 		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200\n  filch info 7.5,7-9 12.project",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -177,6 +178,9 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()); err != nil {
 			return err
 		}
+		if task >= max(j.Ranks, 1) && !cli.IsTasks(&j) {
+			return cli.NoRank(&j, task)
+		}
 		if task < 0 || !cli.IsTasks(&j) {
 			list = append(list, tasklist.Describe(c, &j))
 			return nil
@@ -186,6 +190,7 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 			return err
 		}
 		list = append(list, t)
+		findEnds(c, t)
 		if !asJSON {
 			full[len(list)-1] = fullDisk(c, &t.Task)
 		}
@@ -399,6 +404,9 @@ func printExplanation(e *launcher.Explanation) error {
 	}
 	if e.Text != "" {
 		ui.Printf("%s\n", ui.Clean(e.Text))
+	}
+	if len(e.Lacks)+len(e.Holders) > 0 {
+		ui.Printf("the nodes, asked after that:\n")
 	}
 	for i := range e.Lacks {
 		ui.Printf("%s\n", ui.Clean(lackLine(&e.Lacks[i])))

@@ -85,6 +85,7 @@ pipe gets the output unchanged.`,
 			defer client.Close()
 			if f.follow {
 				defer cli.SayOnInterrupt(liveOf(client, named))()
+				defer cli.SayWait(client.Another, named[0].Job)()
 			}
 			return f.show(client, spansOf(named), c.Flags().Changed("label"))
 		},
@@ -132,6 +133,7 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 		return cli.Reconnect(c.Dir, targets[0].Job, deadline)
 	}}
 	logs.FindRivals(c, targets)
+	logs.SayFiles(c, targets)
 	if f.failed {
 		r.Show = append(r.Show, logs.Failed)
 		logs.FindEnds(c, targets)
@@ -187,12 +189,14 @@ ended, and exits with the exit code of the job. Ctrl-C leaves; the job goes on.`
 			defer c.Close()
 			ids := []filch.JobID{named.Job}
 			stop := cli.SayOnInterrupt(func() []filch.JobID { return ids })
+			begun := cli.SayWait(c.Another, named.Job)
 			another, err := c.Another()
 			if err != nil {
 				return err
 			}
 			f := &logsFlags{follow: true, view: logs.View{Label: label, Tail: -1}}
 			err = f.show(another, named.Spans(), true)
+			begun()
 			stop()
 			if err != nil {
 				return err

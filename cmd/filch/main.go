@@ -43,6 +43,8 @@ func Main(args []string) int {
 			return shims.Batch(rest[1:])
 		case "member":
 			return bringup.MemberMain(rest[1:])
+		case "--version":
+			return execute(append([]string{"version"}, rest[1:]...))
 		}
 	}
 	return execute(args)

@@ -66,8 +66,8 @@ func export(g *cli.Global, c *client.Client, spans []cli.JobSpan, dir string, fa
 			return ui.Misused(filch.Errorf(filch.Invalid, "--failed needs a job of tasks, and job %d is a %s", t.Job, t.Info.Kind))
 		}
 		if !t.Info.Detached {
-			return ui.Misused(filch.Errorf(filch.Invalid, "cannot export job %d: no output of the job is kept, as the job was not detached", t.Job).
-				WithHint("its output went to its client; filch run --detach keeps the output on the nodes"))
+			return filch.Errorf(filch.NotFound, "cannot export job %d: no output of the job is kept, as the job was not detached", t.Job).
+				WithHint("its output went to its client; filch run --detach keeps the output on the nodes")
 		}
 	}
 	if remove && t.Info.Code == nil {
@@ -79,13 +79,13 @@ func export(g *cli.Global, c *client.Client, spans []cli.JobSpan, dir string, fa
 		r.Show = []string{logs.Ended}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot make the folder %s: %s", ui.Clean(dir), ui.Cause(err))
+		return filch.Errorf(filch.Unavailable, "cannot make the folder %s: %s", ui.Clean(dir), ui.Cause(err))
 	}
 	switch old, err := os.ReadDir(dir); {
 	case err != nil:
-		return filch.Errorf(filch.Invalid, "cannot read the folder %s: %s", ui.Clean(dir), ui.Cause(err))
+		return filch.Errorf(filch.Unavailable, "cannot read the folder %s: %s", ui.Clean(dir), ui.Cause(err))
 	case len(old) > 0:
-		return filch.Errorf(filch.Invalid, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
+		return filch.Errorf(filch.Unavailable, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
 			WithHint("name a folder that does not exist, or empty the folder")
 	}
 	logs.FindNames(c, targets)
@@ -238,6 +238,7 @@ func printTask(t *tasklist.Row, full string) {
 	if t.Again > 0 {
 		ui.Printf("%-10s in %s, after the wait of --retry-delay\n", "next try", filch.ShortTime(time.Duration(t.Again*float64(time.Second))))
 	}
+	printEnds(t)
 	printCopies(t)
 	if t.Ranks != "" {
 		ui.Printf("%-10s when all ranks of the attempt before are gone: %s\n", "next try", ui.Clean(t.Ranks))
@@ -270,7 +271,10 @@ func printTask(t *tasklist.Row, full string) {
 	if full != "" {
 		ui.Printf("%-10s %s\n", "cause", ui.Clean(full))
 	}
-	if t.Stderr != "" {
+	switch why, ours := strings.CutPrefix(t.Stderr, "filch: "); {
+	case ours && t.Code != nil && *t.Code == filch.ExitOurs:
+		ui.Printf("%-10s %s\n", "cause", ui.Clean(why))
+	case t.Stderr != "":
 		ui.Printf("%-10s %s\n", "stderr", ui.Clean(t.Stderr))
 	}
 }

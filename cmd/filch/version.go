@@ -19,6 +19,7 @@ func versionCommand(*cli.Global) *cobra.Command {
 		Use:     "version",
 		GroupID: "nodes",
 		Short:   "print the version, the commit and the wire version of this binary",
+		Long:    "Prints the version, the commit and the wire version of this binary, as filch --version does.",
 		Example: "  filch version\n  filch version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {

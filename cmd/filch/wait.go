@@ -58,7 +58,7 @@ do filch logs -f, filch attach, and filch submit with --wait or an option that f
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the jobs as JSON")
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no errors of the jobs")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not print why jobs ended badly: the exit code alone tells")
 	c.Flags().BoolVar(&show, "progress", false, "show the progress of jobs of tasks")
 	c.Flags().StringVarP(&timeout, "timeout", "t", "", "give up after `TIME` (90s, 10m, 1:30:00; a bare number is minutes), and exit with 124")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

@@ -74,6 +74,9 @@ func formatLayout(layout launcher.Layout, plane int32) string {
 	return "*"
 }
 
+// bindWays lists the ways to bind ranks to CPUs.
+const bindWays = "the ways are none, threads, cores, sockets, ldoms, rank, map_cpu:LIST and mask_cpu:LIST; verbose, in front prints the mask of each rank"
+
 // Limits of a cpu-bind.
 const (
 	maxBindList = 4096    // entries of a list
@@ -108,17 +111,16 @@ func CPUBind(s string) (launcher.Bind, error) {
 			b.List = strings.Split(list, ",")
 			return b, checkBindList(b)
 		case "rank_ldom", "map_ldom", "mask_ldom", "boards":
-			return b, invalid("cpu-bind %s is not supported", kind).
-				WithHint("use threads, cores, sockets, ldoms, rank, none, map_cpu:LIST or mask_cpu:LIST")
+			return b, invalid("filch cannot bind ranks by %s", kind).WithHint("%s", bindWays)
 		default:
-			return b, invalid("%s is not a cpu-bind", clip(word))
+			return b, invalid("%s is no way to bind ranks to CPUs", clip(word)).WithHint("%s", bindWays)
 		}
 		if b.Kind == "" {
 			s = rest
 		}
 	}
 	if s != "" {
-		return b, invalid("%s behind a cpu-bind", clip(s))
+		return b, invalid("%s follows the way to bind ranks, %s: a single way is possible", clip(s), b.Kind)
 	}
 	return b, nil
 }

@@ -160,7 +160,7 @@ func TestNonsense(t *testing.T) {
 		"-n 9 -N 2 --ntasks-per-node=2 a": "9 ranks do not fit on 2 nodes with at most 2 on each",
 		"--multi-prog nofile":             `cannot read the program file "nofile": file does not exist`,
 		"--json a":                        "--json needs --detach or --dry-run",
-		"--cpu-bind x a":                  `--cpu-bind: "x" is not a cpu-bind`,
+		"--cpu-bind x a":                  `--cpu-bind: "x" is no way to bind ranks to CPUs`,
 		"--exclusive=user a":              "option --exclusive takes no value",
 		"--open-mode x a":                 `--open-mode: "x" is not append or truncate`,
 		"-I x a":                          "",

@@ -133,7 +133,7 @@ func TestSrunReadsItsEnvironment(t *testing.T) {
 		"SLURM_OVERLAP=0":                      "",
 		"SLURM_BURST_BUFFER=x":                 "foreign SLURM_BURST_BUFFER: filch does not set up nodes or networks",
 		"SLURM_BURST_BUFFER=x SLURM_JOB_ID=7":  "",
-		"SLURM_CPU_BIND=rank_ldom":             "SLURM_CPU_BIND: cpu-bind rank_ldom is not supported",
+		"SLURM_CPU_BIND=rank_ldom":             "SLURM_CPU_BIND: filch cannot bind ranks by rank_ldom",
 		"--tmp=9 SLURM_JOB_ID=7":               "",
 		"--tmp=9":                              "foreign --tmp: filch does not set up nodes or networks",
 		"--deadline=now":                       "foreign --deadline: submit the job at that time",

@@ -138,10 +138,27 @@ func (e *Entries) explain(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return e.src.errorf(e.text.lineAt(at), "the text ends within entry %d", e.count+1)
 	case errors.As(err, &syntax):
-		return e.src.errorf(e.text.lineAt(max(at, syntax.Offset-1)), "entry %d: this is no JSON: %v", e.count+1, syntax)
+		return e.fault(syntax)
 	default:
 		return fmt.Errorf("cannot read %s: %w", e.src.name, err)
 	}
+}
+
+// fault is the error for a text that is no JSON. The offsets of the decoder leave out what it
+// read as tokens, so fault reads the text again that the decoder has not passed on.
+func (e *Entries) fault(syntax *json.SyntaxError) error {
+	text, err := io.ReadAll(e.dec.Buffered())
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", e.src.name, err)
+	}
+	before, at := e.dec.InputOffset(), 0
+	var value json.RawMessage
+	var again *json.SyntaxError
+	if errors.As(json.NewDecoder(bytes.NewReader(text)).Decode(&value), &again) {
+		syntax, at = again, max(int(again.Offset)-1, 0)
+	}
+	line := e.text.lineAt(before + int64(at))
+	return e.src.errorf(line, "entry %d: %s", e.count+1, notJSON(syntax, text, at, int(e.text.begin-before)))
 }
 
 // entry reads the map of an entry.
@@ -183,6 +200,7 @@ type meter struct {
 	passed int64
 	budget int64
 	ends   []int64 // of lines passed on and not yet counted
+	begin  int64   // of the line of the last [meter.lineAt]
 	line   int
 }
 
@@ -226,6 +244,9 @@ func (m *meter) lineAt(at int64) int {
 	k := 0
 	for k < len(m.ends) && m.ends[k] < at {
 		k++
+	}
+	if k > 0 {
+		m.begin = m.ends[k-1] + 1
 	}
 	m.ends = m.ends[k:]
 	m.line += k

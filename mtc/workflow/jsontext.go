@@ -56,12 +56,13 @@ func (j *jsonText) explain(err error, line int) error {
 	var syntax *json.SyntaxError
 	if again := json.Unmarshal(j.text, &whole); errors.As(again, &syntax) {
 		at := max(0, min(int(syntax.Offset)-1, len(j.text)))
-		return j.src.errorf(j.first+bytes.Count(j.text[:at], []byte("\n")), "this is no JSON: %v", syntax)
+		begin := bytes.LastIndexByte(j.text[:at], '\n') + 1
+		return j.src.errorf(j.first+bytes.Count(j.text[:at], []byte("\n")), "%s", notJSON(syntax, j.text, at, begin))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return j.src.errorf(line, "the text ends too early")
 	}
-	return j.src.errorf(line, "this is no JSON: %v", err)
+	return j.src.errorf(line, "this is no JSON")
 }
 
 // delim takes the opening of an object or list.

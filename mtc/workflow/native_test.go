@@ -148,7 +148,7 @@ func TestErrors(t *testing.T) {
 		{"wf-type", "{\"workflow\": {\"specification\": {\"tasks\": [\n{\"id\": \"a\", \"parents\": 5}]}}}", `w:2: parents is a number`},
 		{"wf-stranger", "{\"workflow\": {\"specification\": {\"tasks\": [{\"id\": \"a\"}]}, \"execution\": {\"tasks\": [\n{\"id\": \"b\"}]}}}", `w:2: the execution has task "b", which the specification has not`},
 		{"wf-cores", `{"workflow": {"specification": {"tasks": [{"id": "a"}]}, "execution": {"tasks": [{"id": "a", "coreCount": 1e9}]}}}`, `coreCount "1e9" makes no sense`},
-		{"wf-cut", `{"workflow": {"specification": {"tasks": [{"id": "a"`, `this is no JSON: unexpected end`},
+		{"wf-cut", `{"workflow": {"specification": {"tasks": [{"id": "a"`, `this is no JSON: the text ends too early`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(strings.NewReader(c.text), Options{Name: "w", YAML: yaml.JSON})

@@ -240,7 +240,7 @@ func (o *addOptions) probe(sys system) error {
 	defer cancel()
 	slots, err := check.check(ctx, o.spec.Args)
 	if err != nil {
-		return filch.Errorf(filch.Invalid, "the batch system refuses the options of the pool: %s", err.Error())
+		return filch.Errorf(filch.Unavailable, "the batch system refuses the pool: %s", err.Error())
 	}
 	if o.spec.Each == 0 {
 		o.spec.Each = slots
@@ -274,14 +274,14 @@ func define(c *client.Client, p *pool.Pool) error {
 		return err
 	}
 	if len(known) >= pool.MostPools && !slices.Contains(known, p.Name) {
-		return filch.Errorf(filch.Invalid, "cannot define the pool %s: the instance has had %d, the most", p.Name, pool.MostPools)
+		return filch.Errorf(filch.Busy, "cannot define the pool %s: the instance has had %d, the most", p.Name, pool.MostPools)
 	}
 	old, was, err := read(c, p.Name)
 	switch {
 	case err != nil:
 		return err
 	case old != nil && (!old.Removed || len(old.Allocs) > 0):
-		return filch.Errorf(filch.Invalid, "there is a pool %s", p.Name).WithHint("choose another --name, or remove the pool: filch pool rm %s", p.Name)
+		return filch.Errorf(filch.Busy, "there is a pool %s", p.Name).WithHint("choose another --name, or remove the pool: filch pool rm %s", p.Name)
 	case old != nil:
 		p.Next = old.Next // the names of its batch jobs stay unique
 	}

@@ -95,7 +95,7 @@ func down(g *cli.Global, here bool) error {
 			}
 		}
 	}
-	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end: after 10 s, TERM is followed by KILL") })
+	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the jobs to end: their processes got TERM, and get KILL 10 s later") })
 	defer speak.Stop()
 	deadline := time.Now().Add(downWait)
 	for _, d := range dirs {
@@ -126,23 +126,39 @@ func instanceUUID(dirs []place.Dir) string {
 	return ""
 }
 
-// sayCancelled tells how many tasks of an instance had not ended when the instance went down.
-// The launchers leave these jobs in the history, except those that a mirror keeps.
+// sayCancelled tells which runs and tasks ended with the instance. The launchers leave these jobs
+// in the history, except those that a mirror keeps.
 func sayCancelled(uuid string, began time.Time) {
 	dir, err := place.History()
 	if err != nil || uuid == "" {
 		return
 	}
-	tasks := 0
 	list, _, err := history.Read(dir, began.UnixNano(), func(e *history.Entry) bool {
-		return e.UUID == uuid && e.Job.Unfinished != nil
+		return e.UUID == uuid && e.Job.Parent == 0 && (e.Job.Unfinished != nil || e.Job.State == filch.Cancelled.String())
 	})
+	if text := endedWith(list); err == nil && text != "" {
+		ui.Say("ended with the instance: " + text + "; filch history --all lists the jobs")
+	}
+}
+
+// endedWith counts runs, and tasks that had not ended.
+func endedWith(list []history.Entry) string {
+	runs, jobs, tasks := 0, 0, 0
 	for i := range list {
-		tasks += int(*list[i].Job.Unfinished)
+		if left := list[i].Job.Unfinished; left != nil {
+			jobs, tasks = jobs+1, tasks+int(*left)
+		} else {
+			runs++
+		}
 	}
-	if err == nil && len(list) > 0 {
-		ui.Say(fmt.Sprintf("%s of %s had not ended, as filch history --all shows", filch.Plural(tasks, "task"), filch.Plural(len(list), "job")))
+	var parts []string
+	if runs > 0 {
+		parts = append(parts, filch.Plural(runs, "run"))
 	}
+	if jobs > 0 {
+		parts = append(parts, filch.Plural(tasks, "task")+" of "+filch.Plural(jobs, "job"))
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // askDown asks a launcher to end: alone, or with all of its instance.
@@ -174,23 +190,24 @@ func instanceToStop(base string, g *cli.Global) (string, error) {
 	all := InstancesHere(base)
 	switch {
 	case name != "" && len(place.Nodes(base, name)) == 0:
-		return "", filch.Errorf(filch.NotFound, "no instance %s on this machine", name).WithHint("there is %s", orNone(all))
+		return "", noneNamed(name, all)
 	case name != "":
 		return name, nil
 	case len(all) == 1:
 		return all[0], nil
 	case len(all) == 0:
-		return "", filch.Errorf(filch.NotFound, "no launcher runs on this machine: nothing to stop")
+		return "", filch.Errorf(filch.NotFound, "nothing to stop: no instance is on this machine")
 	}
 	return "", filch.Errorf(filch.Invalid, "%d instances are on this machine: %s", len(all), strings.Join(all, ", ")).
 		WithHint("choose one with --instance NAME")
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
+// noneNamed is the error for an instance that is not on this machine, where others are.
+func noneNamed(name string, others []string) error {
+	if len(others) == 0 {
+		return filch.Errorf(filch.NotFound, "nothing to stop: no instance is on this machine, neither %s nor another", name)
 	}
-	return strings.Join(names, ", ")
+	return filch.Errorf(filch.NotFound, "nothing to stop: instance %s is not on this machine", name).WithHint("on this machine: %s", strings.Join(others, ", "))
 }
 
 // downElsewhere asks a launcher here to stop the launchers of other machines, and

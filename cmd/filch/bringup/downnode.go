@@ -33,7 +33,7 @@ func downNodes(g *cli.Global, args []string, drained bool) error {
 	}
 	live := slices.DeleteFunc(slices.Clone(list), func(n wire.NodeInfo) bool { return !lives(n) })
 	if !slices.ContainsFunc(live, func(n wire.NodeInfo) bool { return !slices.Contains(all, n.Node) }) {
-		return filch.Errorf(filch.Invalid, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
+		return filch.Errorf(filch.Busy, "cannot stop the last node of %s that is up", c.Dir.Instance).WithHint("filch down ends the instance")
 	}
 	if drained {
 		if err := drain(g, args, &launcher.Drain{Reason: "going down", By: cli.Person()}, false); err != nil {
@@ -106,7 +106,7 @@ func downNode(g *cli.Global, name filch.NodeName, dir place.Dir) error {
 	}
 	switch n.State {
 	case "left":
-		return filch.Errorf(filch.Unavailable, "node %s has left already", name)
+		return filch.Errorf(filch.Unavailable, "node %s has left the instance already: nothing to stop", name)
 	case "dead":
 		return filch.Errorf(filch.Unavailable, "node %s is dead already", name).WithHint("filch up on that machine starts the launcher again")
 	}

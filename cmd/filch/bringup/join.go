@@ -57,7 +57,7 @@ with scp.`,
 			}
 			inv := invitation{Contact: place.Contact{Instance: c.Dir.Instance, UUID: node.UUID, Wire: cli.WireVersion}, Secret: string(trimEnd(secret))}
 			if inv.Addrs = cli.Reachable(list); len(inv.Addrs) == 0 {
-				return filch.Errorf(filch.Invalid, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
+				return filch.Errorf(filch.Unavailable, "no launcher of %s listens on an address that other machines reach", c.Dir.Instance).
 					WithHint("start the instance with: filch up --nodes 1 --iface INTERFACE")
 			}
 			b, err := json.MarshalIndent(inv, "", "  ")
@@ -102,8 +102,13 @@ read, or with - from standard input, so that no command line shows the secret.`,
   filch join 10.0.0.7:41873 --secret ~/.filch/bold-otter/secret
   ssh head cat .filch/bold-otter/secret | filch join 10.0.0.7:41873 --secret -`,
 		DisableFlagsInUseLine: true,
-		Args:                  cobra.ExactArgs(1),
-		RunE:                  func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return noInstance(o.secret)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error { return o.join(args[0]) },
 	}
 	c.Flags().StringVar(&o.secret, "secret", "", "`FILE` with the instance's secret, - for standard input")
 	c.Flags().StringVar(&o.name, "name", "", "`NAME` of this node (default: the host name)")
@@ -131,7 +136,7 @@ func (o *joinOptions) join(where string) error {
 	name := o.name
 	if name == "" {
 		if name, err = os.Hostname(); err != nil {
-			return filch.Errorf(filch.Invalid, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
+			return filch.Errorf(filch.Unavailable, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
 		}
 	}
 	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
@@ -157,6 +162,17 @@ func (o *joinOptions) join(where string) error {
 	return nil
 }
 
+// noInstance is the error of a join that does not say where: with an invitation, one file is all
+// that is needed; else the address of a node, and the secret.
+func noInstance(secret string) error {
+	if secret != "" {
+		return filch.Errorf(filch.Invalid, "filch join has a secret, and needs the address of a node of the instance, HOST:PORT").
+			WithHint("for example filch join 10.0.0.7:41873 --secret %s; filch nodes shows the addresses", secret)
+	}
+	return filch.Errorf(filch.Invalid, "filch join needs an invitation, or the address of a node and the secret of the instance").
+		WithHint("filch invite, on a node, writes the invitation: filch join filch-invitation; or filch join 10.0.0.7:41873 --secret FILE")
+}
+
 // joinHost is the address to listen on.
 func (o *joinOptions) joinHost(seed string) (string, error) {
 	if o.address != "" || o.iface != "" {
@@ -164,7 +180,7 @@ func (o *joinOptions) joinHost(seed string) (string, error) {
 	}
 	host, err := addressTowards(seed)
 	if err != nil {
-		return "", filch.Errorf(filch.Invalid, "cannot reach %s: %s", seed, ui.Cause(err))
+		return "", filch.Errorf(filch.Unavailable, "cannot reach %s: %s", seed, ui.Cause(err))
 	}
 	return host, nil
 }

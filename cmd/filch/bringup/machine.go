@@ -80,9 +80,9 @@ func (l nics) named(name string) (string, error) {
 	}
 	switch n := l[i]; {
 	case !n.up:
-		return "", filch.Errorf(filch.Invalid, "the network interface %s is down", name)
+		return "", filch.Errorf(filch.Unavailable, "the network interface %s is down", name)
 	case len(n.nets) == 0:
-		return "", filch.Errorf(filch.Invalid, "the network interface %s has no address", name)
+		return "", filch.Errorf(filch.Unavailable, "the network interface %s has no address", name)
 	default:
 		return n.nets[0].Addr().String(), nil
 	}
@@ -129,7 +129,7 @@ func (l nics) fabric(near netip.Addr, others bool) (string, error) {
 	}
 	for _, n := range l {
 		if others && n.outward() && len(n.nets) > 0 {
-			return "", filch.Errorf(filch.Invalid, "this node has no private address").
+			return "", filch.Errorf(filch.Unavailable, "this node has no private address").
 				WithHint("name the network interface to use: --iface %s", n.name)
 		}
 	}

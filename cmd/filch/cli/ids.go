@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -174,4 +175,9 @@ func RunsText(runs [][2]int32) string {
 		}
 	}
 	return strings.Join(parts, ",")
+}
+
+// NoRank is the error for a rank that a run does not have.
+func NoRank(j *launcher.JobInfo, rank int32) error {
+	return filch.Errorf(filch.NotFound, "there is no rank %d.%d: the job has %s", j.ID, rank, filch.Plural(int(j.Ranks), "rank"))
 }

@@ -15,6 +15,9 @@ import (
 // optionTypos is the number of typing errors from which an option is another option.
 const optionTypos = 3
 
+// sameElsewhere are options of some commands, with the option of other commands that does the same.
+var sameElsewhere = map[string]string{"tag": "label", "label": "tag"}
+
 // FlagError is the error of a wrong option of a command, in filch's words.
 func FlagError(cmd *cobra.Command, err error) error {
 	e := OptionError(cmd.Flags(), err)
@@ -59,6 +62,9 @@ func unknownOption(p *pflag.FlagSet, missing *pflag.NotExistError) *filch.Error 
 	}
 	name := missing.GetSpecifiedName()
 	e := filch.Errorf(filch.Invalid, "unknown option --%s", ui.Clean(name))
+	if same := sameElsewhere[name]; p.Lookup(same) != nil {
+		return e.WithHint("did you mean --%s?", same)
+	}
 	near := filch.Nearest(name, func(yield func(string) bool) {
 		more := true
 		p.VisitAll(func(o *pflag.Flag) { more = more && (o.Hidden || yield(o.Name)) })

@@ -16,7 +16,9 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/events"
+	"github.com/filch-hpc/filch/launcher/wire"
 )
 
 // flags are the options of filch events.
@@ -77,14 +79,28 @@ func (f *flags) run(g *cli.Global, earliest int64) error {
 		}
 		job = named[0].Job.String()
 	}
+	var absent error
+	if job != "" {
+		var info launcher.JobInfo
+		if err := cli.Ask(c, cli.QueryWait, &info, wire.VerbInfo, job); ui.KindOf(err) == filch.NotFound {
+			absent = err // the nodes may know events of a job that is forgotten
+		}
+		if absent != nil && f.follow {
+			c.Close()
+			return absent
+		}
+	}
 	r := &Reader{Follow: f.follow, Node: filch.NodeName(f.node), Job: job, Since: earliest}
 	p := &printer{out: bufio.NewWriter(os.Stdout), json: f.json}
 	r.Event, r.Idle, r.Lost = p.print, p.flush, sayLost
 	if f.follow {
 		defer cli.OnInterrupt(func() {})()
 	}
-	err = r.Run(c)
-	return errors.Join(err, p.flush())
+	err = errors.Join(r.Run(c), p.flush())
+	if err == nil && !p.any {
+		return absent
+	}
+	return err
 }
 
 // sayLost says that a node dropped events before this reader had read them.
@@ -97,9 +113,11 @@ type printer struct {
 	out  *bufio.Writer
 	json bool
 	day  string
+	any  bool // printed
 }
 
 func (p *printer) print(node filch.NodeName, e *events.Event) error {
+	p.any = true
 	if p.json {
 		b, err := json.Marshal(events.LineOf(node, e))
 		if err == nil {

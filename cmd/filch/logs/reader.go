@@ -230,7 +230,7 @@ func (j *job) readable(follow bool) error {
 		return filch.Errorf(filch.NotFound, "no output of job %d is kept: the job has not started yet", j.Job).
 			WithHint("filch logs -f %d waits for the output", j.Job)
 	case j.First >= i.Ranks && i.Ranks > 0:
-		return filch.Errorf(filch.NotFound, "there is no rank %d.%d: the job has %s", j.Job, j.First, filch.Plural(int(i.Ranks), "rank"))
+		return cli.NoRank(i, j.First)
 	}
 	return nil
 }

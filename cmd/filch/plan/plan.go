@@ -1,8 +1,8 @@
 // Package plan foretells where the ranks of a run would go: the nodes, slots and CPUs.
 //
-// [Make] applies the rules by which launchers place a run (launcher/node/origin, stealer,
-// slots, launcher/topology) to the nodes as they are now. The launchers are not asked for
-// slots, and nothing starts.
+// [Make] plays the gather of a launcher (stealer) with copies of the ledgers of the nodes as
+// the nodes are now (slots), and binds the ranks as keepers do (launcher/topology). The
+// launchers are not asked for slots, and nothing starts.
 package plan
 
 import (
@@ -60,14 +60,12 @@ func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan,
 		return nil, err
 	}
 	p := &Plan{Now: need.Ranks}
-	now := offers(&need, all, nodes, free)
-	shares, spares, ok := choose(&need, now, first)
+	now := play{need: &need, all: all, ledgers: ledgers(&need, nodes, free), first: first}
+	shares, spares, ok := now.places()
 	if !ok {
-		p.Now = 0
-		for _, o := range now {
-			p.Now = min(p.Now+o.Ranks, need.Ranks-1)
-		}
-		if shares, spares, ok = choose(&need, offers(&need, all, nodes, total), first); !ok {
+		p.Now = min(int32(now.held), need.Ranks-1)
+		idle := play{need: &need, all: all, ledgers: ledgers(&need, nodes, whole), first: first}
+		if shares, spares, ok = idle.places(); !ok {
 			return nil, filch.Errorf(filch.NoFit, "cannot plan %s: too few nodes take work", filch.Plural(need.Ranks, "rank")).WithHint("filch nodes lists the nodes")
 		}
 	}
@@ -80,34 +78,6 @@ func Make(r launcher.Request, bind launcher.Bind, nodes []wire.NodeInfo) (*Plan,
 	}
 	slices.SortFunc(p.Ranks, func(a, b Rank) int { return int(a.Rank) - int(b.Rank) })
 	return p, nil
-}
-
-// choose picks the nodes as the origin does: the origin alone if the run fits there.
-func choose(d *stealer.Need, all []stealer.Offer, first filch.NodeName) (shares, spares []stealer.Share, ok bool) {
-	i := slices.IndexFunc(all, func(o stealer.Offer) bool { return o.Node == first })
-	if i >= 0 && d.MinNodes <= 1 && d.Spare == 0 && (d.MaxNodes <= 1 || d.Ranks <= 1) && all[i].Ranks >= d.Ranks {
-		return d.Assign(all[i:i+1], first), nil, true
-	}
-	return d.Place(all, first)
-}
-
-// offers are the ranks for which the nodes have room.
-func offers(d *stealer.Need, all *filch.Members, nodes []wire.NodeInfo, room func(*wire.NodeInfo) filch.Room) (list []stealer.Offer) {
-	for i := range nodes {
-		n := &nodes[i]
-		m := all.Get(n.Node)
-		if m.Standing != filch.Up || !d.Allows(m) || d.Exclusive && room(n) != total(n) {
-			continue
-		}
-		k := room(n).Fits(d.Base, d.Each)
-		if d.PerNode > 0 {
-			k = min(k, d.PerNode)
-		}
-		if k = min(k, d.Ranks-max(d.MinNodes, 1)+1); k > 0 {
-			list = append(list, stealer.Offer{Node: n.Node, Ranks: k})
-		}
-	}
-	return list
 }
 
 // place gives the ranks of a node their slots. With idle set, all slots of the node are
@@ -159,10 +129,4 @@ func standing(n *wire.NodeInfo) filch.Standing {
 	return filch.Left
 }
 
-func total(n *wire.NodeInfo) filch.Room {
-	return filch.Room{Slots: n.Slots, MemBytes: n.MemBytes, GPUs: filch.GPU * int32(len(n.GPUs)), Named: n.Named}
-}
-
-func free(n *wire.NodeInfo) filch.Room {
-	return filch.Room{Slots: n.Free, MemBytes: n.MemFree, GPUs: filch.GPU * int32(len(n.GPUsFree)), Named: n.NamedFree}
-}
+func total(n *wire.NodeInfo) filch.Room { return whole(n).Total() }

@@ -67,6 +67,7 @@ func TestPlansOnGeneratedTrees(t *testing.T) {
 		return []wire.NodeInfo{node(t, "n1", m, true, busy...)}
 	}
 	pair := []wire.NodeInfo{node(t, "n1", smt, false), node(t, "n2", two, false)}
+	same := []wire.NodeInfo{node(t, "n1", smt, false), node(t, "n2", smt, false)}
 	for _, c := range []struct {
 		name, line string
 		nodes      []wire.NodeInfo
@@ -95,8 +96,11 @@ func TestPlansOnGeneratedTrees(t *testing.T) {
 		{"a-mask-cuts-cores", "-n 4", one(cut), "n1:0,4 n1:1,5 n1:2 n1:3"},
 		{"own-node-first", "-n 2", pair, "n1:0,4 n1:1,5"},
 		{"two-nodes", "-n 2 -N 2", pair, "n1:0,4 n2:0,8"},
-		{"cyclic", "-n 4 -N 2 -m cyclic", pair, "n1:0,4 n2:0,8 n1:1,5 n2:1,9"},
+		{"cyclic", "-n 4 -N 2 -m cyclic", pair, "n1:0,4 n2:0,8 n1:1,5 n1:2,6"},
 		{"larger-than-the-own-node", "-n 10", pair, "n1:0,4 n1:1,5 n1:2,6 n1:3,7 n2:0,8 n2:1,9 n2:2,10 n2:3,11 n2:4,12 n2:5,13"},
+		{"one-more-than-the-own-node", "-n 5", same, "n1:0,4 n1:1,5 n1:2,6 n1:3,7 n2:0,4"},
+		{"two-more-than-the-own-node", "-n 6", same, "n1:0,4 n1:1,5 n1:2,6 n1:3,7 n2:0,4 n2:1,5"},
+		{"a-busy-neighbor", "-n 5", []wire.NodeInfo{same[0], node(t, "n2", smt, false, 0, 1)}, "n1:0,4 n1:1,5 n1:2,6 n1:3,7 n2:2,6"},
 		{"a-named-node", "-n 1 -w n2", pair, "n2:0,8"},
 		{"a-whole-node", "--exclusive -n 2 -w n2", pair, "n2:0-3,8-11 n2:4-7,12-15"},
 	} {

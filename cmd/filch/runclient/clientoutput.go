@@ -1,10 +1,14 @@
 package runclient
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -95,14 +99,55 @@ func (s *ClientOutput) startFold(size int32) {
 	})
 }
 
-func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if io.Append {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+// checkOutput refuses files of -o and -e that the client will not be able to write, before there
+// is a job. The name of a file with the number of the job is not known yet: then only the
+// folders before that number count.
+func checkOutput(r *spec.Run, cwd string) error {
+	for _, v := range [...]string{r.Client.Stdout, r.Client.Stderr} {
+		path := clientFile(v, output.Place{}, cwd)
+		if path == "" {
+			continue
+		}
+		place := path
+		known, _, open := strings.Cut(v, "%")
+		if open {
+			place = filepath.Dir(clientFile(known+"x", output.Place{}, cwd))
+		}
+		if err := writable(place, open); err != nil {
+			return cannotOpen(path, err)
+		}
 	}
-	f, err := os.OpenFile(path, flags, 0o666)
+	return nil
+}
+
+// writable reports whether a file, or a file in a folder, can be made or written, with the
+// folders that are missing above.
+func writable(path string, folder bool) error {
+	for ; ; folder = true {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path):
+			path = filepath.Dir(path)
+		case err != nil:
+			return err
+		case folder && !info.IsDir():
+			return unix.ENOTDIR
+		case !folder && info.IsDir():
+			return unix.EISDIR
+		default:
+			return unix.Access(path, unix.W_OK)
+		}
+	}
+}
+
+func cannotOpen(path string, err error) error {
+	return filch.Errorf(filch.Unavailable, "cannot open the output file %s: %s", ui.Clean(path), ui.Cause(err))
+}
+
+func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {
+	f, err := output.Create(path, io.Append)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot open the output file %s: %s", ui.Clean(path), ui.Cause(err))
+		return nil, cannotOpen(path, err)
 	}
 	s.files = append(s.files, f)
 	return f, nil

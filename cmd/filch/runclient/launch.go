@@ -44,7 +44,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 	r.Order.Umask, r.Order.Rlimits = cli.ProcessLimits()
 	r.Order.Rlimits = r.Client.Limits.Of(r.Order.Rlimits)
 	s := &Session{Spec: r, cwd: around.Cwd}
-	in, err := s.openStdin()
+	in, err := s.files()
 	if err != nil {
 		return ui.Refuse(err)
 	}
@@ -121,6 +121,15 @@ func waits(r *spec.Run, c *client.Client) error {
 			WithHint("with --detach the command leaves, and the run begins later")
 	}
 	return nil
+}
+
+// files opens the ranks' standard input, and refuses files for output that cannot be written.
+func (s *Session) files() (*os.File, error) {
+	in, err := s.openStdin()
+	if err == nil {
+		err = checkOutput(s.Spec, s.cwd)
+	}
+	return in, err
 }
 
 // openStdin opens the ranks' standard input: our own standard input, or the file

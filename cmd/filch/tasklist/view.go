@@ -33,8 +33,20 @@ type Row struct {
 	HeldBy string `json:"held_by,omitempty"`
 	// Of a workflow's waiting task: the names of the tasks in Behind.
 	BehindNames []string `json:"behind_names,omitempty"`
-	parents     []int32
-	at          int32 // the index of the task in the records
+	// Of a task with several attempts, where a single task is asked for: the ends that the nodes
+	// still know.
+	Ends    []AttemptEnd `json:"ends,omitempty"`
+	parents []int32
+	at      int32 // the index of the task in the records
+}
+
+// AttemptEnd is the end of an attempt of a task.
+type AttemptEnd struct {
+	Attempt filch.Attempt  `json:"attempt"`
+	Node    filch.NodeName `json:"node"`
+	State   string         `json:"state"`
+	Code    int32          `json:"exit_code"`
+	UnixNS  int64          `json:"unix_ns"`
 }
 
 // view reads the tasks of a job of tasks, block by block, from the job's records. A view

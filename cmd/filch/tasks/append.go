@@ -54,7 +54,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 		return err
 	}
 	if !j.Open {
-		return filch.Errorf(filch.Invalid, "job %d is not open: nothing can be added to it", j.ID).
+		return filch.Errorf(filch.Busy, "job %d is not open: nothing can be added to it", j.ID).
 			WithHint("filch submit --open makes an open job")
 	}
 	if err := f.numbersFit(c, j.ID, args); err != nil {

@@ -138,7 +138,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
 	p.StringVar(&f.export, "export", "", "environment of the tasks: `RULE` is ALL, NONE, or NAME,NAME=VALUE,...")
 	p.StringVarP(&f.stdin, "input", "i", "", "`FILE` for standard input (%t or %a is the task's number, {1} its first value; in a gang, %t is the rank)")
-	p.StringVarP(&f.stdout, "output", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; without -o, the nodes keep the output for filch logs")
+	p.StringVarP(&f.stdout, "output", "o", "", "file for standard output, like `out.%t` or {1}.txt, or none; missing folders are made; without -o, the nodes keep the output for filch logs")
 	p.StringVarP(&f.stderr, "error", "e", "", "the same for standard error, with `FILE`; - joins standard error with standard output")
 	p.StringVar(&f.openMode, "open-mode", "", "`MODE` for the files of -o and -e: append or truncate; many tasks can share a file only with append")
 	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
@@ -171,7 +171,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	var log *tasklist.Joblog
 	if f.log != "" {
 		if log, err = tasklist.OpenJoblog(f.log); err != nil {
-			return ui.Misused(err)
+			return err
 		}
 	}
 	c, err := g.Dial()

@@ -41,6 +41,9 @@ measured, and a clock that differs is corrected.`,
 		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if path == "" {
+				return ui.Misused(filch.Errorf(filch.Invalid, "filch trace needs a file to write: -o FILE").WithHint("filch trace %s -o trace.json, or trace.pftrace for many tasks", args[0]))
+			}
 			if !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".pftrace") {
 				return ui.Misused(filch.Errorf(filch.Invalid, "-o FILE must end in .json or .pftrace"))
 			}
@@ -64,7 +67,7 @@ func write(c *client.Client, id filch.JobID, path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
 	if err != nil {
-		return filch.Errorf(filch.Invalid, "cannot write %s: %s", ui.Clean(path), ui.Cause(err))
+		return filch.Errorf(filch.Unavailable, "cannot write the trace %s: %s", ui.Clean(path), ui.Cause(err))
 	}
 	w := &writer{conn: c, info: &info, clocks: clocks.Measure(c)}
 	buffer := bufio.NewWriterSize(f, 1<<18)

@@ -26,8 +26,8 @@ func TestRequestsNameJobsOnly(t *testing.T) {
 		"data/explain?job=--help":         "400 the request names no job",
 		"data/explain?job=1%20--node%20x": "400 the request names no job",
 		"data/explain?job=2147483648":     "400 the request names no job",
-		"data/down?job=1":                 "404 404 page not found\n",
-		"data/cancel?job=1":               "404 404 page not found\n",
+		"data/down?job=1":                 "404 the dashboard has no page of that name",
+		"data/cancel?job=1":               "404 the dashboard has no page of that name",
 	} {
 		if code, text := s.get(path); fmt.Sprint(code, " ", text) != want {
 			t.Errorf("%s: got %d %q, want %q", path, code, text, want)

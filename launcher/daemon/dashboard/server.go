@@ -154,6 +154,12 @@ func (s *Server) routes() http.Handler {
 	files := http.FileServerFS(page)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.within(w, writeWait)
+		if name := strings.TrimPrefix(r.URL.Path, "/"); name != "" {
+			if _, err := fs.Stat(page, name); err != nil {
+				s.refuse(w, http.StatusNotFound, "the dashboard has no page of that name")
+				return
+			}
+		}
 		files.ServeHTTP(w, r)
 	})
 	mux.HandleFunc("/live", s.live)

@@ -80,7 +80,7 @@ func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) e
 			x.Text = "does not start: " + x.Text
 			break
 		}
-		x.Text = "waits for slots; its job: " + x.Text
+		x.Text = "waits for slots. The whole job, looked at just before: " + x.Text
 	case filch.Waiting.String():
 		if x.Short = false; len(t.Behind) > 0 {
 			x.Behind, x.Text = t.Behind, "waits for the end of "+launcher.ListTasks(job, t.Behind, nil)
@@ -188,7 +188,7 @@ func (ex explainer) findHolders(x *launcher.Explanation) {
 	wg.Wait()
 	for i := range x.Places {
 		if k := slices.IndexFunc(nodes, func(n wire.NodeInfo) bool { return n.Node == x.Places[i].Node }); k >= 0 && x.Places[i].Holder == 0 {
-			setHolder(&x.Places[i], nodes[k].Holders, x.Job)
+			setHolder(&x.Places[i], &nodes[k], x.Job)
 		}
 	}
 }
@@ -229,9 +229,11 @@ func (ex explainer) describe(h *launcher.HolderInfo) {
 	}
 }
 
-// setHolder names the job with most slots of a node.
-func setHolder(p *launcher.Place, all []launcher.Holder, asking filch.JobID) {
-	for _, h := range all {
+// setHolder names the job with most slots of a node, and the free slots of the same moment: the
+// lender told earlier of other ones.
+func setHolder(p *launcher.Place, n *wire.NodeInfo, asking filch.JobID) {
+	p.Free = n.Free
+	for _, h := range n.Holders {
 		if h.Job != asking && h.Slots > p.Holds {
 			p.Holder, p.Holds = h.Job, h.Slots
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -49,10 +50,6 @@ func (s *Sink) Take(stream uint8, data []byte) bool {
 // NewSink makes the files of streams, by absolute names; "" is no file.
 func NewSink(stdout, stderr string, appends bool) (*Sink, error) {
 	s := &Sink{}
-	flags := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-	if appends {
-		flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	}
 	for i, name := range [...]string{1: stdout, 2: stderr} {
 		switch {
 		case name == "":
@@ -61,7 +58,7 @@ func NewSink(stdout, stderr string, appends bool) (*Sink, error) {
 			s.files[2] = s.files[1]
 			continue
 		}
-		f, err := os.OpenFile(name, flags, 0o666)
+		f, err := output.Create(name, appends)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}

@@ -141,11 +141,8 @@ func (j *job) sayLater(now time.Duration) {
 // local launches a job that fits on this node, without a message.
 func (o *Origin) local(t *local.Turn, j *job) bool {
 	d := &j.need
-	if o.spares.fewer(j); d.MinNodes > 1 || d.Spare > 0 || !o.Allows(d, o.Cfg.Name) || d.PerNode > 0 && d.PerNode < d.Ranks {
+	if o.spares.fewer(j); !d.Local() || !o.Allows(d, o.Cfg.Name) {
 		return false
-	}
-	if d.MaxNodes > 1 && d.Ranks > 1 {
-		return false // a range: as many nodes as there are
 	}
 	a := o.claimOf(j)
 	a.Want, a.Takes = d.Ranks, o.walltime.takes(j)

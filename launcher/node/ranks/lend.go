@@ -7,7 +7,6 @@ import (
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/slots"
-	"github.com/filch-hpc/filch/stealer"
 )
 
 // OnAsk is the victim's side of an Ask. If the Ask is late, or if the origin forgot
@@ -28,11 +27,7 @@ func (h *Ranks) OnAsk(t *local.Turn, from filch.NodeName, m *launcher.Ask) {
 		h.report(t, p)
 		return
 	}
-	limit := int32(filch.Unbounded)
-	if m.Half && !m.Exclusive {
-		limit = stealer.Half(h.Ledger.Spare(a))
-	}
-	s := h.Ledger.Ask(t.Now, a, limit)
+	s := local.Lend(h.Ledger, t.Now, a, m.Half)
 	h.Ledger.Backfill.Permit(t.Now, a.Key, s.Lease, m.Round, m.Lends, 0)
 	t.Send(from, h.grant(t.Now, s))
 }

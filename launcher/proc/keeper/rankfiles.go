@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,22 +52,12 @@ func (j *job) resolve(pattern string, r *rank) string {
 	return name
 }
 
-// openOutput opens an output file without waiting for the reader of a named pipe: a pipe
-// without a reader is an error.
+// openOutput opens an output file.
 func (j *job) openOutput(name string) (int, *proc.Failure) {
-	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_TRUNC | unix.O_NONBLOCK
-	if j.what.IO.Append {
-		flags = flags&^unix.O_TRUNC | unix.O_APPEND
-	}
-	fd, err := unix.Open(name, flags, 0o666)
+	fd, err := proc.OpenOutput(name, j.what.IO.Append)
 	if err != nil {
-		f := proc.Failf(launcher.CauseOurs, proc.ErrorKind(err), "cannot write %s on %s: %s", name, j.node(), proc.Reason(err))
-		if errors.Is(err, unix.ENOENT) {
-			f = f.Hint("the folder of the file does not exist there")
-		}
-		return -1, f
+		return -1, proc.Failf(launcher.CauseOurs, proc.ErrorKind(err), "cannot write %s on %s: %s", name, j.node(), proc.Reason(err))
 	}
-	unix.SetNonblock(fd, false)
 	return fd, nil
 }
 

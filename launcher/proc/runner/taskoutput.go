@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -166,20 +165,12 @@ func (t *task) stream(i int, pattern string) string {
 	return t.name(pattern)
 }
 
-// open opens a file named by the user, and makes the folder.
+// open opens a file named by the user.
 func (k *keeping) open(t *task, name string) (int, *proc.Failure) {
-	flags := unix.O_WRONLY | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_TRUNC | unix.O_NONBLOCK
-	if t.order.what.Append {
-		flags = flags&^unix.O_TRUNC | unix.O_APPEND
-	}
-	fd, err := unix.Open(name, flags, 0o666)
-	if errors.Is(err, unix.ENOENT) && os.MkdirAll(filepath.Dir(name), 0o777) == nil {
-		fd, err = unix.Open(name, flags, 0o666)
-	}
+	fd, err := proc.OpenOutput(name, t.order.what.Append)
 	if err != nil {
 		return -1, proc.Failf(launcher.CauseOurs, filch.Denied, "cannot write %s, the output of task %d.%d, on %s: %s", name, t.start.Job, t.start.Index, k.runner.place.Node, proc.Reason(err))
 	}
-	unix.SetNonblock(fd, false)
 	return fd, nil
 }
 
