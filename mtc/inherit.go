@@ -32,7 +32,7 @@ func (c *Core) inheritJob(id filch.JobID, rec *record.Job, from record.Owner) {
 		case j.rec.Graph:
 			c.loadGraph(j)
 		case j.rec.Ordered():
-			c.loadLengths(j)
+			j.leader.loadLengths(c, j)
 		default:
 			if c.openJob(j); j.void != 0 {
 				c.inherit(j)
@@ -143,8 +143,7 @@ func (c *Core) loadGraph(j *job) {
 }
 
 // loadLengths reads the lengths of a bag back, and then the recorded ends.
-func (c *Core) loadLengths(j *job) {
-	l := j.leader
+func (l *leader) loadLengths(c *Core, j *job) {
 	c.lookUp(before.LengthsOf(j.id, j.rec), func(_ *before.Look, answers []record.Answer) {
 		if gone := l.each.Loaded(answers); gone > 0 {
 			c.note(noteWarn, j.id, "%d of %d records with the lengths of job %d are gone: their tasks start last", gone, len(answers), j.id)
