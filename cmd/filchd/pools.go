@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os/exec"
@@ -11,70 +12,88 @@ import (
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon"
 	"github.com/filch-hpc/filch/pool"
 )
 
 // Times of a launcher that looks for pools.
 const (
-	// poolsEvery is the time between two looks: a pool works this long after filch pool add.
-	poolsEvery = 3 * time.Second
-	poolsWait  = 10 * time.Second
+	poolsWait  = 10 * time.Second // for the records of pools
+	poolsAgain = 3 * time.Second  // after a look without an answer
 	// keepAgain is the pause before the process that holds pools is started again.
 	keepAgain = 5 * time.Second
 )
 
-// keepPools starts the process that holds the pools of the instance, while there are pools.
-// grows is told whether there are: then a run that does not fit may wait for nodes.
-func keepPools(ctx context.Context, dir place.Dir, filch, build string, log *slog.Logger, grows func(bool)) {
-	for have := false; ; {
-		if now := havePools(dir, build, have); now != have {
+// keepPools starts the process that holds the pools of the instance, while there are pools,
+// and tells the launcher d whether there are: then a run that does not fit may wait for
+// nodes. Without pools, keepPools waits until a record of pools changes.
+func keepPools(ctx context.Context, dir place.Dir, filch, build string, log *slog.Logger, d *daemon.Daemon) {
+	for have := false; ctx.Err() == nil; {
+		now, seen, err := havePools(dir, build)
+		if err == nil && now != have {
 			have = now
-			grows(have)
+			d.Grows(have)
 		}
-		pause := poolsEvery
-		if have {
+		pause := poolsAgain
+		switch {
+		case have:
 			err := keep(ctx, dir, filch, log)
-			if ctx.Err() == nil {
-				log.Warn("the process that holds the pools has ended", "err", err)
+			if ctx.Err() != nil {
+				return
 			}
+			log.Warn("the process that holds the pools has ended", "err", err)
 			pause = keepAgain
+		case err == nil:
+			d.AwaitChange(ctx, seen)
+			continue
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-// havePools asks the store. Without an answer, it is as it was.
-func havePools(dir place.Dir, build string, was bool) bool {
+// havePools asks the store whether there are pools. Seen are the versions of the records
+// that say so.
+func havePools(dir place.Dir, build string) (have bool, seen map[dht.Key]dht.Version, err error) {
 	c, err := client.Await(dir, build)
 	if err != nil {
-		return was
+		return false, nil, err
 	}
 	defer c.Close()
-	rs, err := c.Store(poolsWait, dht.Op{Code: dht.OpLookup, Key: pool.NamesKey})
-	if err != nil || rs[0].Outcome != dht.Done && rs[0].Outcome != dht.Absent {
-		return was
-	}
-	if rs[0].Outcome == dht.Absent {
-		return false
-	}
-	names, err := dht.DecodeList(rs[0].Value)
+	seen = map[dht.Key]dht.Version{}
+	value, err := look(c, pool.NamesKey, seen)
 	if err != nil {
-		return was
+		return false, nil, err
+	}
+	names, err := dht.DecodeList(value)
+	if err != nil {
+		return false, nil, err
 	}
 	for _, name := range names {
-		rs, err := c.Store(poolsWait, dht.Op{Code: dht.OpLookup, Key: dht.Key(pool.Key(string(name)))})
-		if err != nil || rs[0].Outcome != dht.Done {
-			continue
+		value, err := look(c, dht.Key(pool.Key(string(name))), seen)
+		if err != nil {
+			return false, nil, err
 		}
-		if p, err := pool.Decode(rs[0].Value); err == nil && (!p.Removed || len(p.Allocs) > 0) {
-			return true
+		if p, err := pool.Decode(value); err == nil && (!p.Removed || len(p.Allocs) > 0) {
+			have = true
 		}
 	}
-	return false
+	return have, seen, nil
+}
+
+// look reads a record, and notes the version. An absent record is empty.
+func look(c *client.Client, key dht.Key, seen map[dht.Key]dht.Version) ([]byte, error) {
+	rs, err := c.Store(poolsWait, dht.Op{Code: dht.OpLookup, Key: key})
+	if err != nil {
+		return nil, err
+	}
+	if r := &rs[0]; r.Outcome != dht.Done && r.Outcome != dht.Absent {
+		return nil, fmt.Errorf("cannot look up %s: %s", key, r.Outcome)
+	}
+	seen[key] = rs[0].Version
+	return rs[0].Value, nil
 }
 
 // keep runs filch pool keep until it ends, and writes what it prints to the log.

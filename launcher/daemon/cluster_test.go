@@ -19,6 +19,7 @@ import (
 	cli "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/slots"
@@ -415,5 +416,72 @@ func TestClusterNodeComesBackFromTheDead(t *testing.T) {
 	poll(t, "all ranks to be gone", func() bool { return !runs(t, "sleep\x00992") })
 	if o := finish(t, c.submit(2, c.wide("true")), nil); o.ended.Code != 0 {
 		t.Errorf("afterwards: got %+v", o.ended)
+	}
+}
+
+// Followers with the same places share one round: the nodes are asked once, and every
+// follower gets the same events.
+func TestFollowersShareTheirAnswers(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	args := []string{"5s", ""}
+	for _, node := range []string{"n1", "n2"} {
+		var chunk wire.EventChunk
+		v, err := c.nodes[0].queries.Answer(wire.Query{Verb: wire.VerbEvents, Args: []string{node, "now", "1"}}, true)
+		switch v := v.(type) {
+		case *wire.EventChunk:
+			chunk = *v
+		case *wire.Raw:
+			err = wire.Unmarshal(*v, &chunk)
+		}
+		if err != nil || chunk.Next == "" {
+			t.Fatalf("the place of %s: got %+v, %v", node, chunk, err)
+		}
+		args = append(args, node, chunk.Next)
+	}
+	answers := make(chan *wire.Raw, 7)
+	for range cap(answers) {
+		go func() {
+			v, err := c.nodes[0].queries.Answer(wire.Query{Verb: wire.VerbFollow, Args: args}, true)
+			raw, _ := v.(*wire.Raw)
+			if err != nil {
+				t.Errorf("a follower got %v", err)
+			}
+			answers <- raw
+		}()
+	}
+	c.nodes[1].in.Watch.Event(events.Event{Kind: events.Note, Reason: "here"})
+	first := <-answers
+	for range cap(answers) - 1 {
+		if a := <-answers; a == nil || first == nil || !bytes.Equal(*a, *first) {
+			t.Errorf("two followers got different answers: %v, %v", a, first)
+		}
+	}
+	var parts wire.EventParts
+	if first == nil {
+		return
+	} else if err := wire.Unmarshal(*first, &parts); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, p := range parts.Parts {
+		var chunk wire.EventChunk
+		if err := wire.Unmarshal(p.Chunk, &chunk); err != nil || p.Err != "" {
+			t.Fatalf("got %+v, %v", p, err)
+		}
+		list, err := events.Decode(chunk.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list {
+			found = found || p.Node == "n2" && list[i].Reason == "here"
+		}
+	}
+	if !found {
+		t.Errorf("got %+v, without the event of n2", parts)
+	}
+	for _, bad := range [][]string{{"1s", ""}, {"1s", "", "n1"}, {"1s", "", "n1", "now"}, {"1s", "", "n1", ""}} {
+		if _, err := c.nodes[0].queries.Answer(wire.Query{Verb: wire.VerbFollow, Args: bad}, true); err == nil {
+			t.Errorf("%q is answered", bad)
+		}
 	}
 }

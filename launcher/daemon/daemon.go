@@ -3,16 +3,20 @@ package daemon
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/disk"
 	"github.com/filch-hpc/filch/dht/overlay"
 	"github.com/filch-hpc/filch/dht/store"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon/children"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
@@ -156,6 +160,36 @@ func (d *Daemon) Reap(ctx context.Context) { d.keepers.Reap(ctx) }
 // Grows says whether the instance has a pool of allocations: see [node.Node.Grows].
 func (d *Daemon) Grows(may bool) {
 	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { t.Node.Grows(may) })
+}
+
+// AwaitChange waits until a record has another version than the given one, or until ctx ends.
+// A wait costs no message: the home of the record tells of a change.
+func (d *Daemon) AwaitChange(ctx context.Context, seen map[dht.Key]dht.Version) {
+	changed := make(chan struct{}, 1)
+	var stops []func(time.Duration, *launcher.Outbox)
+	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		for _, key := range slices.Sorted(maps.Keys(seen)) {
+			stops = append(stops, t.Node.WatchRecord(t.Now, key, seen[key], func() {
+				select {
+				case changed <- struct{}{}:
+				default: // the wait is over already
+				}
+			}, t.Out))
+		}
+	})
+	if err != nil {
+		return // the launcher ends
+	}
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	case <-d.in.Context().Done():
+	}
+	_ = d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
+		for _, stop := range stops {
+			stop(t.Now, t.Out)
+		}
+	})
 }
 
 // Incarnation returns the incarnation of this launcher.

@@ -53,7 +53,7 @@ func (e *Event) Of() string {
 	case e.Tasks == 1:
 		return e.Job.String() + "." + strconv.Itoa(int(e.Task))
 	}
-	return fmt.Sprintf("%s.%d-%d", e.Job, e.Task, e.Task+e.Tasks-1)
+	return e.Job.String() + "." + strconv.Itoa(int(e.Task)) + "-" + strconv.Itoa(int(e.Task+e.Tasks-1))
 }
 
 // Details returns the other fields in words, "" without any.

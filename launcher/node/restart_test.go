@@ -307,7 +307,9 @@ func TestAWatchOutlivesALife(t *testing.T) {
 	w.run(2 * sec)
 	told := 0
 	n1 := w.nodes["n1"]
-	n1.input(func(out *launcher.Outbox) { n1.node.WatchJob(w.Now(), id, dht.Version{}, func() { told++ }, out) })
+	n1.input(func(out *launcher.Outbox) {
+		n1.node.WatchRecord(w.Now(), launcher.JobKey(id), dht.Version{}, func() { told++ }, out)
+	})
 	w.until("the record as it is", 5*sec, func() bool { return told > 0 })
 	w.split("n1")
 	w.heal("n1")

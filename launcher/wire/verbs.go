@@ -43,6 +43,7 @@ const (
 	VerbStaged  = "staged"  // NODE FILES -> []int64; the sizes of files of workflows on NODE, JSON of []StagedFile; -1: not there
 	VerbOutputs = "outputs" // NODE JOB [TASK PATH] -> StagedOut; the files on NODE that tasks of a bag wrote, after a file
 	VerbEvents  = "events"  // NODE PLACE BYTES [TIME [JOB [SINCE]]] -> EventChunk of NODE; TIME waits for an event, JOB "" is all, SINCE is in Unix ns
+	VerbFollow  = "follow"  // TIME JOB NODE PLACE [NODE PLACE]... -> EventParts of the nodes with news behind their places, of MaxFollowed nodes at most; of local clients only
 	VerbClose   = "close"   // JOB -> launcher.JobInfo; no tasks can be added any more
 	VerbPolicy  = "policy"  // [POLICY [VERSION]] -> []PolicyInfo of all nodes, this one first; POLICY becomes the instance's; VERSION comes from another node
 	VerbRecover = "recover" // -> RecoverInfo; gives lost shards up, or the roster
@@ -352,6 +353,22 @@ type EventChunk struct {
 
 // Packed implements [Packed].
 func (*EventChunk) Packed() {}
+
+// MaxFollowed bounds the nodes of a VerbFollow.
+const MaxFollowed = 256
+
+// EventParts are events of several nodes.
+type EventParts struct{ Parts []EventPart }
+
+// Packed implements [Packed].
+func (*EventParts) Packed() {}
+
+// EventPart is an encoded [EventChunk] of a node, or the reason that there is none.
+type EventPart struct {
+	Node  filch.NodeName
+	Chunk []byte
+	Err   string
+}
 
 // OutputPiece is a piece of the output of a rank, or of an attempt of a task.
 type OutputPiece struct {

@@ -110,13 +110,13 @@ func newOurs(b *bench, program, open string) (*ours, error) {
 }
 
 // up starts an instance that shares nothing with the user's own.
-func (o *ours) up(scratch, instance string, nodes, slots int) ([]string, error) {
+func (o *ours) up(scratch, instance string, nodes, slots int, more ...string) ([]string, error) {
 	dir := filepath.Join(scratch, "i"+strconv.Itoa(nodes)+"x"+strconv.Itoa(slots))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	env := append(os.Environ(), "HOME="+dir, "FILCH_LOCAL="+dir, "FILCH_INSTANCE="+instance)
-	cmd := exec.Command(o.exe, "up", "--nodes", strconv.Itoa(nodes), "--slots", strconv.Itoa(slots))
+	cmd := exec.Command(o.exe, append([]string{"up", "--nodes", strconv.Itoa(nodes), "--slots", strconv.Itoa(slots)}, more...)...)
 	cmd.Env = env
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("filch up --nodes %d: %w: %s", nodes, err, text)

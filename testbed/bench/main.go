@@ -32,11 +32,14 @@ func main() {
 	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
 	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
 	dax := flag.String("dax", "../shared/data/dax/Sipht_100.xml", "the workflow to replay")
+	var watch watchWish
+	flag.IntVar(&watch.pairs, "watched", 15, "pairs of runs with watchers and without")
+	flag.DurationVar(&watch.length, "watchedfor", 5*time.Second, "how long each of these runs takes, about")
 	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages,slow", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
-	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: many, dax: *dax})
+	figures, err := measure(*filchFlag, *only, &bench{what: *what, runs: *runs, jobs: *jobs, idle: *idle, rate: *rate, store: storeWish{time: *store, stores: *beside, meshes: *sizes, deeds: *operations}, many: many, watched: watch, dax: *dax})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -65,6 +68,7 @@ type figures struct {
 	Apps      []appFigure
 	Stages    []stageFigure
 	Slow      []slowFigure
+	Watch     []watchFigure
 }
 
 func measure(exe, only string, b *bench) (*figures, error) {
@@ -103,6 +107,9 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	}
 	if strings.Contains(only, "slow") {
 		all.Slow = b.slow()
+	}
+	if strings.Contains(only, "watch") {
+		all.Watch = b.watch()
 	}
 	for _, part := range []string{"launch", "steps", "rate", "idle"} {
 		if strings.Contains(only, part) {

@@ -33,6 +33,8 @@ type bench struct {
 	store storeWish
 	many  taskWish
 	dax   string // the workflow to replay
+
+	watched watchWish
 }
 
 // spawn starts argv in dir without a shell, stdin and stdout at /dev/null.

@@ -3,13 +3,14 @@ package eventlog
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -112,8 +113,9 @@ func sayLost(node filch.NodeName, n uint64) {
 type printer struct {
 	out  *bufio.Writer
 	json bool
-	day  string
-	any  bool // printed
+	day  [2]int // year and day of the last event
+	line []byte // of the last event
+	any  bool   // printed
 }
 
 func (p *printer) print(node filch.NodeName, e *events.Event) error {
@@ -126,15 +128,29 @@ func (p *printer) print(node filch.NodeName, e *events.Event) error {
 		return err
 	}
 	at := e.Time().Local()
-	if day := at.Format(time.DateOnly); day != p.day {
+	if day := [2]int{at.Year(), at.YearDay()}; day != p.day {
 		p.day = day
-		if _, err := fmt.Fprintf(p.out, "%s\n", day); err != nil {
+		if _, err := p.out.WriteString(at.Format(time.DateOnly) + "\n"); err != nil {
 			return err
 		}
 	}
-	line := fmt.Sprintf("%s  %-8s  %-15s  %-10s  %s", at.Format("15:04:05.000"), node, e.Kind, e.Of(), ui.Clean(e.Details()))
-	_, err := p.out.WriteString(strings.TrimRight(line, " ") + "\n")
+	b := at.AppendFormat(p.line[:0], "15:04:05.000")
+	b = column(b, string(node), 8)
+	b = column(b, e.Kind.String(), 15)
+	b = column(b, e.Of(), 10)
+	b = column(b, ui.Clean(e.Details()), 0)
+	p.line = append(bytes.TrimRight(b, " "), '\n')
+	_, err := p.out.Write(p.line)
 	return err
+}
+
+// column appends a column of a width behind two spaces.
+func column(b []byte, text string, width int) []byte {
+	b = append(append(b, "  "...), text...)
+	for n := utf8.RuneCountInString(text); n < width; n++ {
+		b = append(b, ' ')
+	}
+	return b
 }
 
 func (p *printer) flush() error { return p.out.Flush() }

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 const (
 	chunkBytes = 64 << 10         // of encoded events of a node at a time: the memory for a node
 	holdText   = "20s"            // how long a node waits for an event before it answers
-	lookAgain  = time.Second      // between two looks at the list of nodes
+	lookAgain  = 10 * time.Second // between two looks at the list of nodes, without news of nodes
+	lookSoon   = time.Second      // the same, with news
 	tryAgain   = time.Second      // after a node did not answer
 	sameReport = 10 * time.Second // two reports of one change of a node are not further apart
 	maxReports = 4096             // changes of nodes that are remembered
@@ -38,7 +40,9 @@ type Reader struct {
 	queries *client.Queries
 	sources map[filch.NodeName]*source
 	order   []*source
-	open    map[uint32]*source // questions without an answer; the node list's is nil
+	open    map[uint32]*source   // questions about one node without an answer; the node list's is nil
+	rounds  map[uint32][]*source // questions about the next events of several nodes
+	soon    bool                 // nodes have changed, or did not answer
 	shown   map[report]int64
 	merged  bool // the events that the nodes had at first were handed out
 }
@@ -56,6 +60,9 @@ type source struct {
 	again time.Time      // the next question after a failure
 }
 
+// rests reports whether all events of the node so far were read.
+func (s *source) rests() bool { return !s.more && s.place != "" && s.place != ring.Now }
+
 // report is a change of a node.
 type report struct {
 	kind events.Kind
@@ -66,6 +73,7 @@ type report struct {
 func (r *Reader) Run(c *client.Client) error {
 	r.queries = c.Queries()
 	r.sources, r.open, r.shown = map[filch.NodeName]*source{}, map[uint32]*source{}, map[report]int64{}
+	r.rounds = map[uint32][]*source{}
 	replies, failed, over := make(chan client.Reply), make(chan error, 1), make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -87,8 +95,9 @@ func (r *Reader) Run(c *client.Client) error {
 	if err := r.look(); err != nil {
 		return err
 	}
-	tick := time.NewTicker(lookAgain)
+	tick := time.NewTimer(lookSoon)
 	defer tick.Stop()
+	looked := time.Now()
 	for {
 		select {
 		case err := <-failed:
@@ -98,9 +107,17 @@ func (r *Reader) Run(c *client.Client) error {
 				return err
 			}
 		case <-tick.C:
-			if err := r.look(); err != nil {
-				return err
+			if r.soon || time.Since(looked) >= lookAgain {
+				looked = time.Now()
+				r.soon = slices.ContainsFunc(r.order, func(s *source) bool { return s.up && looked.Before(s.again) })
+				if err := r.look(); err != nil {
+					return err
+				}
 			}
+			tick.Reset(lookAgain)
+		}
+		if r.soon {
+			tick.Reset(max(lookSoon-time.Since(looked), 0))
 		}
 		if over, err := r.step(); over || err != nil {
 			return err
@@ -122,6 +139,10 @@ func (r *Reader) look() error {
 
 // take takes in an answer.
 func (r *Reader) take(reply *client.Reply) error {
+	if list, asked := r.rounds[reply.Req]; asked {
+		delete(r.rounds, reply.Req)
+		return r.onRound(list, reply)
+	}
 	s, asked := r.open[reply.Req]
 	delete(r.open, reply.Req)
 	if !asked {
@@ -132,14 +153,52 @@ func (r *Reader) take(reply *client.Reply) error {
 	}
 	s.open = false
 	var chunk wire.EventChunk
-	err := reply.Decode(&chunk)
+	r.onChunk(s, &chunk, reply.Decode(&chunk))
+	return nil
+}
+
+// onRound takes in the news of several nodes.
+func (r *Reader) onRound(list []*source, reply *client.Reply) error {
+	for _, s := range list {
+		s.open = false
+	}
+	var parts wire.EventParts
+	if err := reply.Decode(&parts); err != nil {
+		for _, s := range list {
+			r.rest(s)
+		}
+		return nil
+	}
+	for i := range parts.Parts {
+		p := &parts.Parts[i]
+		s := r.sources[p.Node]
+		if s == nil {
+			continue
+		}
+		if p.Err != "" {
+			r.rest(s)
+			continue
+		}
+		var chunk wire.EventChunk
+		r.onChunk(s, &chunk, wire.Unmarshal(p.Chunk, &chunk))
+	}
+	return nil
+}
+
+// rest asks a node no more for a while. The list of nodes says whether the node is lost.
+func (r *Reader) rest(s *source) {
+	s.more, s.again, r.soon = false, time.Now().Add(tryAgain), true
+}
+
+// onChunk takes in events of a node.
+func (r *Reader) onChunk(s *source, chunk *wire.EventChunk, err error) {
 	var list []events.Event
 	if err == nil {
 		list, err = events.Decode(chunk.Data)
 	}
 	if err != nil {
-		s.more, s.again = false, time.Now().Add(tryAgain)
-		return nil // the list of nodes says whether the node is lost
+		r.rest(s)
+		return
 	}
 	if r.Clock != nil {
 		r.Clock(s.node, chunk.Now, s.asked, time.Now().UnixNano())
@@ -148,7 +207,6 @@ func (r *Reader) take(reply *client.Reply) error {
 		r.Lost(s.node, chunk.Lost)
 	}
 	s.list, s.place, s.more, s.life = list, chunk.Next, chunk.More, chunk.Life
-	return nil
 }
 
 // onNodes takes in the list of nodes.
@@ -208,24 +266,42 @@ func (r *Reader) step() (over bool, err error) {
 // askAll asks every node without events here.
 func (r *Reader) askAll() error {
 	now := time.Now()
+	var resting []*source
 	for _, s := range r.order {
 		if s.open || !s.up || len(s.list) > 0 || now.Before(s.again) || !s.more && !r.Follow {
 			continue
 		}
-		wait := ""
-		if r.Follow && !s.more {
-			wait = holdText
+		if s.rests() {
+			resting = append(resting, s)
+			continue
 		}
 		since := ""
 		if r.Since > 0 {
 			since = strconv.FormatInt(r.Since, 10)
 		}
-		req, err := r.queries.Send(wire.VerbEvents, string(s.node), s.place, chunkText, wait, r.Job, since)
+		req, err := r.queries.Send(wire.VerbEvents, string(s.node), s.place, chunkText, "", r.Job, since)
 		if err != nil {
 			return err
 		}
 		s.open, s.asked = true, now.UnixNano()
 		r.open[req] = s
+	}
+	for _, s := range r.open {
+		if s != nil {
+			return nil // soon rests, too: one question then asks for all
+		}
+	}
+	for list := range slices.Chunk(resting, wire.MaxFollowed) {
+		args := []string{holdText, r.Job}
+		for _, s := range list {
+			s.open = true
+			args = append(args, string(s.node), s.place)
+		}
+		req, err := r.queries.Send(wire.VerbFollow, args...)
+		if err != nil {
+			return err
+		}
+		r.rounds[req] = list
 	}
 	return nil
 }
@@ -267,6 +343,7 @@ func (r *Reader) repeats(e *events.Event) bool {
 	default:
 		return false
 	}
+	r.soon = true
 	if r.Node != "" {
 		return false
 	}

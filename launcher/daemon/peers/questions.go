@@ -62,7 +62,7 @@ func (a *Questions) SetAnswer(answer func(q wire.Query) (any, error)) { a.answer
 // and have places of their own.
 func (a *Questions) Begin(q wire.Query) (end func(), err error) {
 	places := a.slots
-	if q.Verb == wire.VerbOutput || q.Verb == wire.VerbEvents {
+	if q.Verb == wire.VerbOutput || q.Verb == wire.VerbEvents || q.Verb == wire.VerbFollow {
 		places = a.held
 	}
 	select {

@@ -17,8 +17,19 @@ const gatherEvents = 250 * time.Millisecond
 // eventReader answers queries for events.
 type eventReader struct{ sv *Server }
 
-// answer returns a part of the last events of a node, here or on the node of the query.
+// answer answers a query for events of one node, or of a follower of several nodes.
 func (r eventReader) answer(q wire.Query, arg func(int) string, local bool) (any, error) {
+	switch {
+	case q.Verb == wire.VerbEvents:
+		return r.part(q, arg, local)
+	case !local:
+		return nil, filch.Errorf(filch.Invalid, "a node follows events of other nodes for local clients only")
+	}
+	return r.follow(q, arg)
+}
+
+// part returns a part of the last events of a node, here or on the node of the query.
+func (r eventReader) part(q wire.Query, arg func(int) string, local bool) (any, error) {
 	sv := r.sv
 	wait := time.Duration(0)
 	if arg(3) != "" {

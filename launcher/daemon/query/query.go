@@ -29,6 +29,8 @@ type Server struct {
 	waits  waiters
 	last   filch.JobID // submitted here; the loop's
 	looked *looked
+
+	follows follows
 }
 
 // Parts holds the parts of the daemon for queries to look at.
@@ -108,7 +110,7 @@ type Disk interface {
 
 // New makes the server of a daemon's queries.
 func New(in *inputs.Queue, p Parts) *Server {
-	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}, looked: newLooked()}
+	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}, looked: newLooked(), follows: follows{rounds: map[string]*round{}, asked: map[string]*asked{}}}
 }
 
 // OnSubmitted notes the newest job submitted here; on the loop.
@@ -168,7 +170,7 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 		return sv.daemon.Down(arg(0), arg(1), arg(2), local)
 	case wire.VerbOutput:
 		return sv.output(q, arg, local)
-	case wire.VerbEvents:
+	case wire.VerbEvents, wire.VerbFollow:
 		return eventReader{sv}.answer(q, arg, local)
 	case wire.VerbLast:
 		return sv.lastLines(q, arg, local)

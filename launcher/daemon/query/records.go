@@ -208,7 +208,7 @@ func (sv *Server) awaitChange(job filch.JobID, v dht.Version, deadline time.Time
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
 	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		stop = t.Node.WatchJob(t.Now, job, v, func() {
+		stop = t.Node.WatchRecord(t.Now, launcher.JobKey(job), v, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // taskJob reads the record of a job of tasks; nil without an error: there is no such
@@ -214,7 +215,7 @@ func (sv *Server) awaitTasks(job filch.JobID, v dht.Version, deadline time.Time)
 	changed := make(chan struct{}, 1)
 	var stop func(time.Duration, *launcher.Outbox)
 	if sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		stop = t.Node.WatchTasks(t.Now, job, v, func() {
+		stop = t.Node.WatchRecord(t.Now, dht.Key(record.KeyJob(job)), v, func() {
 			select {
 			case changed <- struct{}{}:
 			default:

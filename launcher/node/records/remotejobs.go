@@ -73,11 +73,11 @@ func (m *Records) CancelJob(now time.Duration, id filch.JobID, sig int32, by str
 	}, out)
 }
 
-// WatchJob calls then after each change of a job's record since a version, until the
-// caller calls the returned function on the same loop.
-func (m *Records) WatchJob(now time.Duration, id filch.JobID, from dht.Version, then func(), out *launcher.Outbox) (stop func(now time.Duration, out *launcher.Outbox)) {
+// WatchRecord calls then after each change of a record since a version, until the caller
+// calls the returned function on the same loop.
+func (m *Records) WatchRecord(now time.Duration, key dht.Key, from dht.Version, then func(), out *launcher.Outbox) (stop func(now time.Duration, out *launcher.Outbox)) {
 	t := m.Turn(now, out)
-	tag := m.Watch(t, launcher.JobKey(id), from, func(*local.Turn, dht.Result) { then() })
+	tag := m.Watch(t, key, from, func(*local.Turn, dht.Result) { then() })
 	t.End()
 	return func(now time.Duration, out *launcher.Outbox) {
 		t := m.Turn(now, out)

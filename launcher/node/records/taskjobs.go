@@ -9,7 +9,6 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -39,19 +38,6 @@ func (m *Records) FindTasks(now time.Duration, id filch.JobID, wait time.Duratio
 				WithHint("%s; filch doctor says more", m.StoreTrouble()))
 		}
 	}, out)
-}
-
-// WatchTasks calls then after each change of the record of a job of tasks, until the
-// caller calls the returned function on the same loop.
-func (m *Records) WatchTasks(now time.Duration, id filch.JobID, from dht.Version, then func(), out *launcher.Outbox) (stop func(now time.Duration, out *launcher.Outbox)) {
-	t := m.Turn(now, out)
-	tag := m.Watch(t, dht.Key(record.KeyJob(id)), from, func(*local.Turn, dht.Result) { then() })
-	t.End()
-	return func(now time.Duration, out *launcher.Outbox) {
-		t := m.Turn(now, out)
-		m.Unwatch(t, tag)
-		t.End()
-	}
 }
 
 // FindSpec reads the common part of a job's tasks.
