@@ -9,7 +9,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
-	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -26,6 +25,11 @@ const (
 	// reached the limit, so that a follower of a flood reads some MiB a second.
 	pauseFull = 40 * time.Millisecond
 )
+
+// outputWait is how long another node may take to read output. A client of filch waits for a
+// second longer. A node that has just come back, or whose disk is busy, takes longer than for
+// what it has in memory.
+const outputWait = 4 * time.Second
 
 // outputQuery is a query for the output of a job on this node.
 type outputQuery struct {
@@ -51,7 +55,7 @@ func (sv *Server) output(q wire.Query, arg func(int) string, local bool) (any, e
 			return nil, err
 		}
 		c := new(wire.Raw)
-		return c, sv.daemon.Questions.Ask(node, o.wait+peers.AskWait, q, c)
+		return c, sv.daemon.Questions.Ask(node, o.wait+outputWait, q, c)
 	}
 	r := outputs{sv.in.Self, &sv.daemon}
 	read, await := r.printed, r.awaitPrinted
