@@ -117,8 +117,11 @@ func slantBrief(w *World, d *engine.Dice) {
 	}
 	for _, b := range w.bags {
 		s := &b.request
-		if s.Open || len(s.Nodes) > 0 {
+		if s.Open || len(s.Nodes) > 0 || b.gangs() {
 			continue
+		}
+		if d.Chance(0.7) && s.Long == nil { // enough for several of each slot
+			s.Total, s.Spec.Cap = s.Total+500, 0
 		}
 		s.Spec.Once, s.Spec.Sure = s.Spec.Once && d.Chance(0.2), s.Spec.Sure && d.Chance(0.2)
 		b.longest = d.Between(200*time.Microsecond, 2*policy.BriefMax)
