@@ -83,13 +83,13 @@ func (s step) do(b *bundle.Bundle) {
 // writeBundle collects the state of the instances on this machine into a file.
 func writeBundle(g *cli.Global, path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return filch.Errorf(filch.Unavailable, "cannot write the bundle: %s is a folder", path).WithHint("filch doctor --bundle %s", filepath.Join(path, "filch.tar.gz"))
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot write the bundle: %s is a folder", path).WithHint("filch doctor --bundle %s", filepath.Join(path, "filch.tar.gz")))
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return filch.Errorf(filch.Unavailable, "cannot write the bundle: %s exists", path).WithHint("give another name, or remove the file")
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot write the bundle: %s exists", path).WithHint("give another name, or remove the file"))
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return filch.Errorf(filch.Unavailable, "cannot write the bundle: there is no folder %s", filepath.Dir(path))
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot write the bundle: there is no folder %s", filepath.Dir(path)))
 	}
 	base, baseErr := place.Base()
 	instances := bringup.InstancesHere(base)

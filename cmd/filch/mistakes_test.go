@@ -69,8 +69,8 @@ var foreignFault = regexp.MustCompile(`: (open|mkdir|stat|lstat|symlink|readlink
 // command with a name that cannot be one.
 var badFiles = map[string][]string{
 	"run --input":              {"run", "-i", "no/such", "true"},
-	"run --output":             {"run", "-o", "/no/such", "true"},
-	"run --error":              {"run", "-e", "/no/such", "true"},
+	"run --output":             {"run", "-o", "/proc/x/y", "true"},
+	"run --error":              {"run", "-e", "/proc/x/y", "true"},
 	"run --multi-prog":         {"run", "--multi-prog", "no/such"},
 	"run --nodelist":           {"run", "-w", "./no/such", "true"},
 	"run --exclude":            {"run", "-x", "./no/such", "true"},

@@ -107,7 +107,7 @@ func installShims(dir string, list []shims.Shim) error {
 		return filch.Errorf(filch.Internal, "cannot find the path of this binary: %s", ui.Cause(err))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		e := filch.Errorf(filch.Unavailable, "cannot make the folder %s: %s", dir, ui.Cause(err))
+		e := filch.Errorf(filch.Invalid, "cannot make the folder %s: %s", dir, ui.Cause(err))
 		if errors.Is(err, fs.ErrNotExist) {
 			e.Hint = "make the folder above first: mkdir -p " + filepath.Dir(dir)
 		}
@@ -120,7 +120,7 @@ func installShims(dir string, list []shims.Shim) error {
 			_ = os.Remove(path)
 		}
 		if err := os.Symlink(exe, path); err != nil {
-			return filch.Errorf(filch.Unavailable, "cannot make %s: %s", path, ui.Cause(err)).WithHint("name a folder of its own")
+			return filch.Errorf(filch.Invalid, "cannot make %s: %s", path, ui.Cause(err)).WithHint("name a folder of its own")
 		}
 		made = append(made, s.Name)
 	}

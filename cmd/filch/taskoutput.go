@@ -79,13 +79,13 @@ func export(g *cli.Global, c *client.Client, spans []cli.JobSpan, dir string, fa
 		r.Show = []string{logs.Ended}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return filch.Errorf(filch.Unavailable, "cannot make the folder %s: %s", ui.Clean(dir), ui.Cause(err))
+		return filch.Errorf(filch.Invalid, "cannot make the folder %s: %s", ui.Clean(dir), ui.Cause(err))
 	}
 	switch old, err := os.ReadDir(dir); {
 	case err != nil:
-		return filch.Errorf(filch.Unavailable, "cannot read the folder %s: %s", ui.Clean(dir), ui.Cause(err))
+		return filch.Errorf(filch.Invalid, "cannot read the folder %s: %s", ui.Clean(dir), ui.Cause(err))
 	case len(old) > 0:
-		return filch.Errorf(filch.Unavailable, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
+		return filch.Errorf(filch.Invalid, "cannot export to %s: the folder has %s already, as %s", dir, filch.Plural(len(old), "file"), ui.Clean(old[0].Name())).
 			WithHint("name a folder that does not exist, or empty the folder")
 	}
 	logs.FindNames(c, targets)

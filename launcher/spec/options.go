@@ -102,7 +102,7 @@ var Options = [...]Option{
 		set: func(r *Run, _ string) error { r.Client.Fold = true; return nil },
 	},
 	{
-		Name: "output", Short: 'o', Arg: "WHERE", Help: "standard output: a file pattern (%t rank, %N node, %j job ...), all, none, or one rank; missing folders are made",
+		Name: "output", Short: 'o', Arg: "WHERE", Help: "standard output: a file pattern (%t rank, %N node, %j job ...), all, none, or one rank",
 		set: func(r *Run, v string) error { r.Client.Stdout = v; return stream(v) },
 	},
 	{

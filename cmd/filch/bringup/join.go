@@ -38,6 +38,9 @@ the file can add nodes and start programs as you: keep the file private, and cop
 with scp.`,
 		Example: "  filch invite -o invitation      then, on the other machine: filch join invitation",
 		RunE: func(*cobra.Command, []string) error {
+			if _, err := os.Stat(filepath.Dir(file)); err != nil {
+				return filch.Errorf(filch.Invalid, "cannot write %s: %s", ui.Clean(file), ui.Cause(err))
+			}
 			c, err := g.Dial()
 			if err != nil {
 				return err

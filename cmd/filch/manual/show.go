@@ -135,7 +135,7 @@ func install(pages []page, dir string) error {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--install is empty").WithHint("a shell variable in the command may be unset"))
 	}
 	if _, err := os.Stat(filepath.Dir(filepath.Clean(dir))); err != nil {
-		return filch.Errorf(filch.Unavailable, "cannot install the manual in %s: %s", dir, ui.Cause(err)).WithHint("mkdir -p %s", dir)
+		return filch.Errorf(filch.Invalid, "cannot install the manual in %s: %s", dir, ui.Cause(err)).WithHint("mkdir -p %s", dir)
 	}
 	for i := range pages {
 		p := &pages[i]
@@ -145,7 +145,7 @@ func install(pages []page, dir string) error {
 			err = os.WriteFile(path, []byte(p.asRoff()), 0o644)
 		}
 		if err != nil {
-			return filch.Errorf(filch.Unavailable, "cannot write page %d of %d, %s: %s", i+1, len(pages), path, ui.Cause(err))
+			return filch.Errorf(filch.Invalid, "cannot write page %d of %d, %s: %s", i+1, len(pages), path, ui.Cause(err))
 		}
 	}
 	ui.Printf("%s in %s\n", filch.Plural(len(pages), "manual page"), ui.Clean(dir))

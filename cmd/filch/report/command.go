@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -55,7 +57,11 @@ the chain of tasks that decides how long the workflow takes.`,
 				return p.print()
 			}
 			if err := p.write(path); err != nil {
-				return filch.Errorf(filch.Unavailable, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
+				kind := filch.Unavailable
+				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+					kind = filch.Invalid
+				}
+				return filch.Errorf(kind, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
 			}
 			what, nodes := filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), len(p.Nodes)
 			if !cli.IsTasks(&p.Job) {

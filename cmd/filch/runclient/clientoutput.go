@@ -141,7 +141,7 @@ func writable(path string, folder bool) error {
 }
 
 func cannotOpen(path string, err error) error {
-	return filch.Errorf(filch.Unavailable, "cannot open the output file %s: %s", ui.Clean(path), ui.Cause(err))
+	return filch.Errorf(filch.Invalid, "cannot open the output file %s: %s", ui.Clean(path), ui.Cause(err))
 }
 
 func (s *ClientOutput) open(path string, io launcher.IO) (*os.File, error) {

@@ -68,7 +68,7 @@ func OpenJoblog(name string) (*Joblog, error) {
 	l.path, l.add = strings.CutPrefix(name, "+")
 	var err error
 	if l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
-		return nil, filch.Errorf(filch.Unavailable, "cannot write the job log %s: %s", ui.Clean(l.path), ui.Cause(err))
+		return nil, filch.Errorf(filch.Invalid, "cannot write the job log %s: %s", ui.Clean(l.path), ui.Cause(err))
 	}
 	return l, nil
 }

@@ -271,7 +271,7 @@ func (f *runFlags) makeKeepIn(w *workflow.Graph) error {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --in-place contradict each other: tasks in place leave their files in the workflow's folder", ui.Clean(f.keepIn)))
 	}
 	if err := os.Mkdir(f.keepIn, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
-		return filch.Errorf(filch.Unavailable, "cannot make the folder %s of --keep-in: %s", ui.Clean(f.keepIn), ui.Cause(err))
+		return filch.Errorf(filch.Invalid, "cannot make the folder %s of --keep-in: %s", ui.Clean(f.keepIn), ui.Cause(err))
 	}
 	return nil
 }
@@ -322,7 +322,7 @@ func isFolder(path string) error {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return filch.Errorf(filch.Unavailable, "cannot use the folder %s: %s", ui.Clean(path), ui.Cause(err))
+		return ui.Misused(filch.Errorf(filch.Invalid, "cannot use the folder %s: %s", ui.Clean(path), ui.Cause(err)))
 	}
 	return nil
 }

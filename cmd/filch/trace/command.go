@@ -67,7 +67,7 @@ func write(c *client.Client, id filch.JobID, path string) error {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
 	if err != nil {
-		return filch.Errorf(filch.Unavailable, "cannot write the trace %s: %s", ui.Clean(path), ui.Cause(err))
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", ui.Clean(path), ui.Cause(err))
 	}
 	w := &writer{conn: c, info: &info, clocks: clocks.Measure(c)}
 	buffer := bufio.NewWriterSize(f, 1<<18)

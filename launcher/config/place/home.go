@@ -195,7 +195,7 @@ func ReadPrivate(path string) ([]byte, error) {
 // WritePrivate replaces a file by a file with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
 	if err := writeWhole(path, b, 0o600); err != nil {
-		return filch.Errorf(filch.Unavailable, "cannot write %s: %s", path, Cause(err))
+		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, Cause(err))
 	}
 	return nil
 }
