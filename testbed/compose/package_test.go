@@ -145,8 +145,8 @@ func static(t *testing.T, path string) {
 	}
 }
 
-// The binaries of both architectures are static and start, those of the other in an emulator, and carry
-// their launcher. Checksums are right.
+// The binaries of both architectures are static and start, those of the other in an
+// emulator, and carry their launcher. Checksums are right.
 func TestBinaries(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		argv := []string{distFile(t, "filch-*-linux-"+arch)}
