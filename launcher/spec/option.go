@@ -40,7 +40,6 @@ var synonyms = [...][2]string{
 	{"name", "job-name"},
 	{"time-limit", "time"},
 	{"cpus", "cpus-per-task"},
-	{"gpus", "gpus-per-task"}, // of a task; for a run --gpus is an option of its own
 	{"stdin", "input"},
 	{"stdout", "output"},
 	{"stderr", "error"},

@@ -3,6 +3,7 @@
 package compose
 
 import (
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,11 +127,30 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// The binaries of both architectures start, those of the other in an emulator, and carry
-// their launcher. Checksums are right.
+// static checks that a binary needs no loader and no library of the machine.
+func static(t *testing.T, path string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Errorf("%s names a loader", path)
+		}
+	}
+	if needs, err := f.ImportedLibraries(); err != nil || len(needs) > 0 {
+		t.Errorf("%s needs the libraries %q, %v", path, needs, err)
+	}
+}
+
+// The binaries of both architectures are static and start, those of the other in an
+// emulator, and carry their launcher. Checksums are right.
 func TestBinaries(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		argv := []string{distFile(t, "filch-*-linux-"+arch)}
+		static(t, argv[0])
 		if arch != runtime.GOARCH {
 			argv = []string{map[string]string{"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"}[arch], argv[0]}
 		}

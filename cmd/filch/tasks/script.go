@@ -46,8 +46,8 @@ func applyScript(given *pflag.FlagSet, args []string) ([]string, error) {
 	} else if found {
 		args = slices.Concat([]string{path}, args[1:])
 	}
-	told := map[string]bool{}
-	given.Visit(func(o *pflag.Flag) { told[o.Name] = true })
+	told := toldOptions{}
+	told.add(given)
 	if err := filchLines(given, text, told); err != nil {
 		return args, inScript(path, err)
 	}
@@ -55,6 +55,21 @@ func applyScript(given *pflag.FlagSet, args []string) ([]string, error) {
 		return args, inScript(path, err)
 	}
 	return args, nil
+}
+
+// toldOptions are the options that no later line of a script sets.
+type toldOptions map[string]bool
+
+// add adds the options that were given. One option for GPUs stands for the others too.
+func (t toldOptions) add(given *pflag.FlagSet) {
+	given.Visit(func(o *pflag.Flag) {
+		t[o.Name] = true
+		if slices.Contains(gpuOptions[:], o.Name) {
+			for _, other := range gpuOptions {
+				t[other] = true
+			}
+		}
+	})
 }
 
 func inScript(path string, err error) error {
@@ -78,7 +93,7 @@ func scriptHead(path string) (string, error) {
 }
 
 // filchLines applies the #FILCH lines, but no option that the command line set.
-func filchLines(given *pflag.FlagSet, text string, told map[string]bool) error {
+func filchLines(given *pflag.FlagSet, text string, told toldOptions) error {
 	lines, err := spec.ReadDirectives(text, "#FILCH")
 	if err != nil {
 		return err
@@ -109,13 +124,13 @@ func filchLines(given *pflag.FlagSet, text string, told map[string]bool) error {
 			return wrong
 		}
 	}
-	given.Visit(func(o *pflag.Flag) { told[o.Name] = true })
+	told.add(given)
 	return nil
 }
 
 // sbatchLines applies the #SBATCH lines, but no option that was set already. An option
 // that a task cannot have is an error, unless sbatch's shim ignores the option too.
-func sbatchLines(given *pflag.FlagSet, text string, told map[string]bool) error {
+func sbatchLines(given *pflag.FlagSet, text string, told toldOptions) error {
 	all, err := spec.SbatchDirectives(text)
 	if err != nil {
 		return err

@@ -19,10 +19,11 @@ import (
 
 // needFlags are the resources that a task takes.
 type needFlags struct {
-	cpus             int32
-	mem, gpus, limit string
-	signal           string // before the limit
-	where            whereFlags
+	cpus       int32
+	mem, limit string
+	gpus       gpuFlags
+	signal     string // before the limit
+	where      whereFlags
 }
 
 // lifeFlags set the start of tasks, and their retries.
@@ -208,13 +209,8 @@ func (f *needFlags) needs(sp *record.Spec) (err error) {
 			return ofOption("mem", err)
 		}
 	}
-	if f.gpus != "" {
-		kind, n, err := spec.Devices(f.gpus)
-		if err != nil {
-			return ofOption("gpus-per-task", err)
-		}
-		sp.Each.GPUs = n
-		sp.Nodes = withLabels(sp.Nodes, filch.Constraint(kind))
+	if err := f.gpus.read(sp); err != nil {
+		return err
 	}
 	if f.limit != "" {
 		if sp.Limit, err = spec.Time(f.limit); err != nil {
