@@ -164,6 +164,18 @@ type Nodes struct {
 	Labels  Constraint // -C
 }
 
+// With are the nodes of n that have the labels, too; nil is every node.
+func (n *Nodes) With(labels Constraint) *Nodes {
+	if labels == "" {
+		return n
+	}
+	if n == nil {
+		n = &Nodes{}
+	}
+	n.Labels = n.Labels.And(labels)
+	return n
+}
+
 // Allows reports whether a node may be used.
 func (n *Nodes) Allows(m *Member) bool {
 	return (len(n.Only) == 0 || slices.Contains(n.Only, m.Name)) && !slices.Contains(n.Exclude, m.Name) && n.Labels.Allows(m.Labels)

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,4 +174,17 @@ func (a Array) check() error {
 		return filch.Errorf(filch.Invalid, "an array of %d ranges and %d tasks, at most %d at once, makes no sense", len(a.Ranges), total, a.Cap)
 	}
 	return nil
+}
+
+// Span is the size of an array, its bounds, and the distance of its indices, which is 1 for a
+// list of ranges.
+func (a Array) Span() (count, low, high, step int64) {
+	low, step = math.MaxInt64, 1
+	for _, r := range a.Ranges {
+		low, high = min(low, r.First), max(high, r.Last-(r.Last-r.First)%r.Step)
+	}
+	if len(a.Ranges) == 1 {
+		step = a.Ranges[0].Step
+	}
+	return a.Len(), low, high, step
 }

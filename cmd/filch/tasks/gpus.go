@@ -36,8 +36,7 @@ func (f *gpuFlags) read(sp *record.Spec) error {
 		if err != nil {
 			return ofOption(name, err)
 		}
-		sp.Each.GPUs = n
-		sp.Nodes = withLabels(sp.Nodes, filch.Constraint(kind))
+		sp.Each.GPUs, sp.Nodes = n, sp.Nodes.With(filch.Constraint(kind))
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package tasks
 
 import (
-	"math"
-
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/slurmenv"
 	"github.com/filch-hpc/filch/launcher/spec"
-	"github.com/filch-hpc/filch/mtc/workflow"
 )
 
 // slurmExtra gives the tasks SLURM_*: the submitter's part goes into the environment of
@@ -37,20 +34,7 @@ func (f *submitFlags) slurmExtra(o *launcher.TaskOrder, extra *launcher.OrderExt
 		if err != nil {
 			return nil, err
 		}
-		extra.Slurm.Count, extra.Slurm.Min, extra.Slurm.Max, extra.Slurm.Step = span(a)
+		extra.Slurm.Count, extra.Slurm.Min, extra.Slurm.Max, extra.Slurm.Step = a.Span()
 	}
 	return extra, nil
-}
-
-// span is the size of an array, its bounds, and the distance of its indices, which is 1
-// for a list of ranges.
-func span(a workflow.Array) (count, low, high, step int64) {
-	low, step = math.MaxInt64, 1
-	for _, r := range a.Ranges {
-		low, high = min(low, r.First), max(high, r.Last-(r.Last-r.First)%r.Step)
-	}
-	if len(a.Ranges) == 1 {
-		step = a.Ranges[0].Step
-	}
-	return a.Len(), low, high, step
 }

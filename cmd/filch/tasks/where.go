@@ -39,26 +39,13 @@ func (f *whereFlags) read(sp *record.Spec) error {
 		if list.value == "" {
 			continue
 		}
-		names, err := spec.Hosts(list.value)
-		if err != nil {
+		var err error
+		if *list.to, err = spec.Hosts(list.value); err != nil {
 			return ofOption(list.name, err)
 		}
-		*list.to = names
 	}
 	if f.only+f.exclude+f.labels != "" {
 		sp.Nodes = &n
 	}
 	return nil
-}
-
-// withLabels are the nodes of n that have the labels, too; nil is every node.
-func withLabels(n *filch.Nodes, labels filch.Constraint) *filch.Nodes {
-	if labels == "" {
-		return n
-	}
-	if n == nil {
-		n = &filch.Nodes{}
-	}
-	n.Labels = n.Labels.And(labels)
-	return n
 }
