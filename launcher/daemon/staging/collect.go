@@ -21,7 +21,7 @@ func (g *Files) Collect(job filch.JobID, folder string, files []wire.CollectFile
 	info := wire.CollectInfo{Missing: []string{}}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return info, filch.Errorf(filch.NotFound, "cannot bring files to %s: %s", folder, plainError(err))
+		return info, filch.Errorf(filch.Invalid, "cannot bring files to %s: %s", folder, plainError(err))
 	}
 	defer root.Close()
 	tasks := map[int32]*launcher.Task{}
