@@ -288,7 +288,7 @@ func TestKeeperRefusesWhatCannotStart(t *testing.T) {
 		{"interpreter-missing", func(o *order) { o.Programs[0].Argv = []string{write("script", "#!/opt/no/python -u\n", 0o755)} }, launcher.CauseNotFound, filch.NotFound, "its interpreter /opt/no/python is not on n3"},
 		{"carriage-return", func(o *order) { o.Programs[0].Argv = []string{write("dos", "#!/bin/sh\r\n", 0o755)} }, launcher.CauseNotExec, filch.Invalid, "carriage return"},
 		{"garbage", func(o *order) { o.Programs[0].Argv = []string{write("bin", "\x01\x00\x02", 0o755)} }, launcher.CauseNotExec, filch.Invalid, "exec format error"},
-		{"output-folder-missing", func(o *order) { o.IO.Stdout = dir + "/no/out.%t" }, launcher.CauseOurs, filch.NotFound, "cannot write " + dir + "/no/out.0 on n3"},
+		{"output-folder-cannot-be-made", func(o *order) { o.IO.Stdout = "/proc/no/out.%t" }, launcher.CauseOurs, filch.NotFound, "cannot write /proc/no/out.0 on n3"},
 		{"stdin-missing", func(o *order) { o.IO.StdinMode = launcher.StdinFile; o.IO.Stdin = dir + "/no-input" }, launcher.CauseOurs, filch.NotFound, "cannot read " + dir + "/no-input on n3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
