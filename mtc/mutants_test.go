@@ -26,6 +26,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"blind-exit", "TestRetriesAndExitCodes"},
 		{"free-successor", "TestBriefTasksHaveSuccessors"},
 		{"successor-lost", "TestSuccessorGoesBack"},
+		{"own-source", "TestThiefAsksInTheOrderOfTheMesh"},
+		{"orderless", "TestThiefAsksInTheOrderOfTheMesh"},
 		{"steal-pops", "TestLostOfferComesBack"},
 		{"no-move", "TestLateOfferMovesNothing"},
 		{"blind-thaw", "TestLateOfferMovesNothing"},

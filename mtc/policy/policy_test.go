@@ -89,3 +89,14 @@ func TestParsePolicy(t *testing.T) {
 		t.Error("flws is taken for a policy")
 	}
 }
+
+// Without a setting, a task is dedicated whose input takes more than a tenth of 10 Gb/s, which
+// is 125 MB for a task of a second (MATRIX v2, III.B and IV).
+func TestThresholdIsATenthOfTheNetwork(t *testing.T) {
+	p := Policy{Kind: RLDS}
+	for bytes, want := range map[int64]Placement{125_000_000: ToShared, 125_000_001: ToDedicated} {
+		if got, _ := p.Place([]Input{{Node: "n1", Bytes: bytes}}, "n1", time.Second); got != want {
+			t.Errorf("a task of 1 s with %d bytes here is placed %v, want %v", bytes, got, want)
+		}
+	}
+}

@@ -170,3 +170,26 @@ func TestCriticalPathFirst(t *testing.T) {
 	}
 	q.Check()
 }
+
+// Dedicated tasks, whose data are here, start before tasks that thieves may take (MATRIX v2,
+// III.B), whatever their order in the queues; the tasks of ranges come last.
+func TestDedicatedTasksStartFirst(t *testing.T) {
+	var q Ready
+	q.Shared.Push(Item{Index: 1, Bytes: 1 << 30})
+	q.Dedicated.Push(Item{Index: 7})
+	q.Dedicated.Push(Item{Index: 9, Bytes: 5})
+	for _, want := range []int32{9, 7, 1} {
+		index, ok := q.First()
+		if !ok || index != want {
+			t.Fatalf("the first task is %d, want %d", index, want)
+		}
+		if len(q.Dedicated) > 0 {
+			q.Dedicated.Pop()
+		} else {
+			q.Shared.Pop()
+		}
+	}
+	if index, ok := q.First(); ok {
+		t.Errorf("an empty queue starts task %d", index)
+	}
+}
