@@ -69,6 +69,26 @@ func TestSlowTaskIsCopied(t *testing.T) {
 	}
 }
 
+// TestTasksBeforeCopies: a node with free room takes a task that waits on another node before a
+// copy of one that runs.
+func TestTasksBeforeCopies(t *testing.T) {
+	r, waits := limp(t), 0
+	usual := r.length
+	r.length = func(s Start) time.Duration {
+		if s.Copy {
+			for _, d := range r.nodes {
+				waits += int(d.Queues().Shared)
+			}
+		}
+		return usual(s)
+	}
+	r.submit(0, submit.Job{Job: 1, Total: 200, Spec: record.Spec{Replicas: 1}})
+	r.run(1, 5*time.Minute)
+	if n := len(r.copied()); n == 0 || waits > 0 {
+		t.Errorf("%d copies began while %d tasks waited, want some and 0", n, waits)
+	}
+}
+
 // TestNoCopies: of bags without the option, of tasks that run once, and of capped jobs.
 func TestNoCopies(t *testing.T) {
 	for name, spec := range map[string]record.Spec{
