@@ -235,6 +235,10 @@ func undialed(addr string, why error) error {
 	if errors.As(why, &r) {
 		return r
 	}
+	var number syscall.Errno
+	if errors.As(why, &number) {
+		why = number // without the names of Go's calls
+	}
 	return fmt.Errorf("cannot dial %s: %w", addr, why)
 }
 

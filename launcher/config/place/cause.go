@@ -3,18 +3,29 @@ package place
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 )
 
-// Cause is the reason of a fault of a file or a program, without the call and the name:
-// Go's errors name both, and a message names the file in its own words.
+// Cause is the reason of a fault of a file, a program or a connection, without the call and
+// the name: Go's errors name both, and a message names the file in its own words.
 func Cause(err error) string {
 	var program *exec.Error
 	var file *fs.PathError
 	var link *os.LinkError
 	var call *os.SyscallError
+	var name *net.DNSError
+	var dial *net.OpError
 	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return "no address of this name is known"
+	case errors.As(err, &name):
+		return "no name server told the address of this name"
+	case errors.As(err, &dial) && dial.Timeout():
+		return "no answer in time"
+	case errors.As(err, &dial):
+		return Cause(dial.Err)
 	case errors.Is(err, exec.ErrNotFound):
 		return "no program of this name is in PATH"
 	case errors.As(err, &program):
