@@ -432,7 +432,9 @@ func (h *Ranks) forget(t *local.Turn, p *participant) {
 func (h *Ranks) freeSlots(t *local.Turn, p *participant) {
 	if !p.flags.freed {
 		p.flags.freed = true
-		if !p.keeps() || !h.Ledger.Spares.Retain(t.Now, p.key, p.lease) {
+		if p.keeps() && h.Ledger.Spares.Retain(t.Now, p.key, p.lease) {
+			h.tombstones.add(p.key) // a late launch of this attempt would find the kept room
+		} else {
 			h.Ledger.End(t.Now, p.key, p.lease, p.fault.left > 0)
 		}
 		h.tasks.OnStepOver(t, p.launch.Task)
