@@ -76,3 +76,23 @@ func TestRunnerStopsSuccessorThatBegan(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// A job is forgotten while its tasks, and their successors, wait for their fork: each has an
+// end.
+func TestRunnerForgetsSuccessorsOfWaitingTasks(t *testing.T) {
+	c := newCrew(t)
+	c.order(func(o *launcher.TaskOrder) { o.Argv = []string{"true"} })
+	first, starts := c.next+1, []launcher.TaskStart(nil)
+	for i := range 100 {
+		s := launcher.TaskStart{Serial: c.next + 1, Job: c.job, Index: launcher.TaskIndex(2 * i), Attempt: 1}
+		next := launcher.TaskStart{Serial: c.next + 2, Job: c.job, Index: launcher.TaskIndex(2*i + 1), Attempt: 1, After: s.Serial}
+		starts, c.next = append(starts, s, next), c.next+2
+	}
+	if err := c.conn.Write(wire.KindTaskStarts, 0, starts); err != nil {
+		t.Fatal(err)
+	}
+	c.send(wire.KindTaskForget, &launcher.TaskForget{Job: c.job}) // both at once
+	for i := range uint64(200) {
+		c.end(first + i)
+	}
+}

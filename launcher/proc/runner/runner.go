@@ -276,17 +276,17 @@ func (r *runner) forget(job filch.JobID) {
 	if o == nil {
 		return
 	}
+	for after, s := range r.next { // in any order: each gets its end
+		if s.start.Job == job {
+			r.takeBack(after, "the job is over")
+		}
+	}
 	r.queue = slices.DeleteFunc(r.queue, func(s launcher.TaskStart) bool {
 		if s.Job == job {
 			r.end(notStarted(s.Serial, "the job is over"))
 		}
 		return s.Job == job
 	})
-	for after, s := range r.next { // in any order: each gets its end
-		if s.start.Job == job {
-			r.takeBack(after, "the job is over")
-		}
-	}
 	delete(r.orders, job)
 	o.dismiss()
 	r.keep.complete(job)
