@@ -88,7 +88,7 @@ launcher/node: . launcher launcher/node/local launcher/node/origin launcher/node
 launcher/node/request: . launcher launcher/node/local stealer
 launcher/node/origin: . dht launcher launcher/events launcher/node/local launcher/node/ranks launcher/node/records launcher/node/request launcher/node/tasks launcher/node/ties mtc/before mtc/policy mtc/queue mtc/record slots stealer
 launcher/node/local: . launcher launcher/events mtc/policy mtc/record slots stealer
-launcher/node/ranks: . launcher launcher/node/local slots
+launcher/node/ranks: . launcher launcher/events launcher/node/local slots
 launcher/node/records: . dht dht/store dht/store/message varint launcher launcher/node/local mtc/record
 launcher/node/tasks: . dht dht/store launcher launcher/events launcher/node/local launcher/node/records mtc mtc/before mtc/message mtc/policy mtc/queue mtc/record mtc/report mtc/submit slots
 launcher/node/ties: . launcher

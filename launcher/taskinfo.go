@@ -131,6 +131,7 @@ type RunningTask struct {
 	Index   int32            `json:"task"`
 	Node    filch.NodeName   `json:"node"`
 	Nodes   []filch.NodeName `json:"nodes,omitempty"` // as in [Task]
+	Slots   filch.Slots      `json:"slots,omitzero"`  // of Node; none: a gang
 	Attempt filch.Attempt    `json:"attempt"`
 	Maybe   bool             `json:"maybe_one_more,omitempty"` // as in [Task]
 	Copy    bool             `json:"copy,omitempty"`           // of a task that another node runs

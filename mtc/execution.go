@@ -365,6 +365,6 @@ func (c *Core) endOf(r *run, e *End) record.Task {
 	return record.Task{
 		State: e.State, Code: e.Code, Bytes: e.Bytes, Cut: e.Cut,
 		Began: c.wall(r.began) / 1000, TookUS: r.ran(c.now).Microseconds(), Usage: e.Usage,
-		Stages: queue.StagesOf(r.item.Since, r.began, e.In, e.Out), Rivals: c.copies.Rivals(e.Run), Nodes: e.Nodes,
+		Stages: queue.StagesOf(r.item.Since, r.began, e.In, e.Out), Rivals: c.copies.Rivals(e.Run), Nodes: e.Nodes, Slots: e.Slots,
 	}
 }

@@ -30,6 +30,7 @@ type End struct {
 	Unstarted bool             // a successor that never began: see [Start.Succeeds]
 	Ran       time.Duration    // of the process of the task; 0: not known
 	Nodes     []record.NodeRun // of a gang, as [record.Task.Nodes]
+	Slots     filch.Slots      // of a process, as [record.Task.Slots]
 }
 
 // Start asks the caller to start a task.

@@ -42,6 +42,9 @@ func samples() (list []Event) {
 		if has&fieldReason != 0 {
 			e.Reason = "a \"reason\"\n"
 		}
+		if has&fieldRank != 0 {
+			e.Count, e.Reason = 5, "0-3,8"
+		}
 		list = append(list, e)
 	}
 	return list

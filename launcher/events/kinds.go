@@ -55,6 +55,9 @@ const (
 	Warning
 	Fault
 
+	RanksStarted
+	RankEnded
+
 	numKinds
 )
 
@@ -71,6 +74,9 @@ const (
 	fieldPeer
 	fieldCount
 	fieldReason
+	// The rank is in the Count of an Event, and the slots are in the Reason.
+	fieldRank
+	fieldSlots
 )
 
 // spec describes a kind.
@@ -109,6 +115,9 @@ var specs = [numKinds]spec{
 	JobAgain:     {"job-again", fieldJob | fieldTry | fieldReason, "", "an attempt of a run is over, and the run starts again"},
 	JobCancelled: {"job-cancelled", fieldJob | fieldReason, "", "a person ends a job, or a part of a job"},
 	JobEnded:     {"job-ended", fieldJob | fieldTry | fieldState | fieldCode | fieldReason, "", "the job has ended"},
+
+	RanksStarted: {"ranks-started", ofTry | fieldCount, "ranks", "the ranks of a run, or of a task that is a gang, began on the node"},
+	RankEnded:    {"rank-ended", ofTry | fieldState | fieldCode | fieldRank | fieldSlots, "", "a rank ended"},
 
 	TaskStaging:    {"task-staging", ofTry, "", "the node fetches the inputs of a task"},
 	TaskStarted:    {"task-started", ofTry, "", "a task, or a part of a job's tasks, began"},

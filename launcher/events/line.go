@@ -24,6 +24,8 @@ type Line struct {
 	Code    *int32         `json:"exit_code,omitempty"`
 	Peer    filch.NodeName `json:"peer,omitempty"`
 	Count   int64          `json:"count,omitempty"`
+	Rank    *int64         `json:"rank,omitempty"`
+	Slots   string         `json:"slots,omitempty"`
 	Reason  string         `json:"reason,omitempty"`
 }
 
@@ -38,6 +40,9 @@ func LineOf(node filch.NodeName, e *Event) Line {
 	}
 	if has := e.Kind.has(); has&fieldCode != 0 {
 		l.State, l.Code = e.State.String(), &e.Code
+	}
+	if e.Kind == RankEnded {
+		l.Rank, l.Slots, l.Count, l.Reason = &e.Count, e.Reason, 0, ""
 	}
 	return l
 }
@@ -71,6 +76,13 @@ func (e *Event) Details() string {
 	}
 	if e.Peer != "" {
 		parts = append(parts, string(e.Peer))
+	}
+	if e.Kind == RankEnded {
+		parts = append(parts, "rank "+strconv.FormatInt(e.Count, 10))
+		if e.Reason != "" {
+			parts = append(parts, "slots "+e.Reason)
+		}
+		return strings.Join(parts, ", ")
 	}
 	if e.Count != 0 && e.Kind < numKinds {
 		unit := specs[e.Kind].count
@@ -106,10 +118,12 @@ var keys = []struct {
 	{fieldTask, "task", "number of the first task"},
 	{fieldTask, "tasks", "how many tasks with consecutive numbers the event is about"},
 	{fieldTry, "try", "attempt, counted from 1"},
-	{fieldState, "state", "state of the job or task after the event"},
-	{fieldCode, "exit_code", "exit code of the job or task"},
+	{fieldState, "state", "state of the job, task or rank after the event"},
+	{fieldCode, "exit_code", "exit code of the job, task or rank"},
 	{fieldPeer, "peer", "another node"},
 	{fieldCount, "count", "a number; the table below has its unit"},
+	{fieldRank, "rank", "number of a rank"},
+	{fieldSlots, "slots", "slots of the node that the rank had, as in 0-3,8"},
 	{fieldReason, "reason", "a text for people, of at most 256 bytes"},
 }
 

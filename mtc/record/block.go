@@ -194,8 +194,9 @@ func (t *Task) fields(c *Codec) {
 		flags = t.present()
 	}
 	flags = c.UpTo(flags, taskAll)
+	slotted := false
 	if flags&taskEnd != 0 {
-		c.State(&t.State)
+		slotted = c.endState(&t.State, t.Slots.Count > 0)
 		Int(c, &t.Began)
 		Int(c, &t.TookUS)
 		c.oneOf(&t.By)
@@ -240,6 +241,9 @@ func (t *Task) fields(c *Codec) {
 	}
 	if flags&taskNodes != 0 {
 		nodeRuns(c, &t.Nodes)
+	}
+	if slotted {
+		slots(c, &t.Slots)
 	}
 	t.Started, t.Maybe, t.Cut, t.Copy = flags&taskStarted != 0, flags&taskMaybe != 0, flags&taskCut != 0, flags&taskCopy != 0
 }
@@ -347,11 +351,12 @@ const (
 	endCopy
 	endRivals
 	endNodes
+	endSlots
 )
 
 // more is the last byte of a BlockEnd, and the fields that only some ends have.
 func (p *BlockOp) more(c *Codec) {
-	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil, p.Copy, len(p.Rivals) > 0, len(p.Nodes) > 0)
+	flags := c.Facts(p.Cut, p.Usage != nil, p.Stages != nil, p.Copy, len(p.Rivals) > 0, len(p.Nodes) > 0, p.Slots.Count > 0)
 	p.Cut, p.Copy = flags&endCut != 0, flags&endCopy != 0
 	if flags&endUsage != 0 {
 		c.someUsage(&p.Usage)
@@ -364,6 +369,9 @@ func (p *BlockOp) more(c *Codec) {
 	}
 	if flags&endNodes != 0 {
 		nodeRuns(c, &p.Nodes)
+	}
+	if flags&endSlots != 0 {
+		slots(c, &p.Slots)
 	}
 }
 

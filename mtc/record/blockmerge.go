@@ -98,7 +98,7 @@ func (b *Block) end(p *BlockOp) Verdict {
 	t.Attempt = max(t.Attempt, p.Attempt)
 	t.Crashes, t.Recalls = max(t.Crashes, p.Crashes), max(t.Recalls, p.Recalls)
 	t.Maybe, t.Take, t.Usage, t.Stages = t.Maybe || p.Maybe, 0, p.Usage, p.Stages
-	t.Copy, t.Rivals, t.Nodes = p.Copy, p.Rivals, p.Nodes
+	t.Copy, t.Rivals, t.Nodes, t.Slots = p.Copy, p.Rivals, p.Nodes, p.Slots
 	return VerdictDone
 }
 

@@ -56,6 +56,11 @@ func TestLayoutsStay(t *testing.T) {
 	runs := []NodeRun{{"n9", 1}, {"n1", 8}, {"", 300}}
 	gang := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Nodes: runs}}}
 	gangOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Nodes: runs}}}
+	slotted := &Block{Offs: []uint8{7, 8}, Tasks: []Task{
+		{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Slots: filch.SlotsOf([]int32{5})},
+		{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Slots: filch.SlotsOf([]int32{2, 3, 64, 300, 301})},
+	}}
+	slottedOps := []BlockOp{{Kind: BlockEnd, Off: 1, Task: Task{State: filch.OK, Attempt: 1, Owner: alice, Began: 5, TookUS: 6, Slots: filch.SlotsOf([]int32{5})}}}
 	recalledOps := []BlockOp{{Kind: BlockStart, Off: 7, Task: Task{Attempt: 3, Recalls: 2, Owner: alice}}}
 	stages := &Stages{Queued: 12340 * time.Millisecond, In: 1500 * time.Microsecond, Out: 800 * time.Microsecond}
 	staged := &Block{Offs: []uint8{7}, Tasks: []Task{{State: filch.OK, Attempt: 1, Began: 55, TookUS: 66, By: alice, Stages: stages}}}
@@ -115,6 +120,8 @@ func TestLayoutsStay(t *testing.T) {
 		"began":      {began.Encode(), "036261670580808080808080802018066e6f64652d32ac0209f0a20401000103080206a0060200ac02020304050601010000000000010506bc05026e31070f808080808040", &began, func(v []byte) (any, error) { return DecodeJob(v) }},
 		"gang":       {gang.Encode(), "01026e31070107818004036e84010003026e3901026e310800ac02", gang, func(v []byte) (any, error) { return DecodeBlock(v) }},
 		"gang ops":   {EncodeBlockOps(gangOps, false), "0001026e3107010101010000000003000a0c002003026e3901026e310800ac02", gangOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
+		"slots":      {slotted.Encode(), "01026e3107020701436e8401000a0801436e8401000502023c01eb0102", slotted, func(v []byte) (any, error) { return DecodeBlock(v) }},
+		"slots ops":  {EncodeBlockOps(slottedOps, false), "0001026e3107010101010000000003000a0c00400a", slottedOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"began ops":  {EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{2, tally}, At: 77, Began: 70}), "0602ac0202030405069a0146", nil, nil},
 		"recall ops": {EncodeBlockOps(recalledOps, false), "0001026e310701020703000000020200", recalledOps, func(v []byte) (any, error) { ops, _, err := DecodeBlockOps(v); return ops, err }},
 		"firm":       {(&Spec{Firm: true}).Encode(), "000000000000000200000000000000000000", &Spec{Picks: []Pick{}, Firm: true}, func(v []byte) (any, error) { return DecodeSpec(v) }},

@@ -292,9 +292,12 @@ func seeds() (list [][]byte) {
 	j := &Job{Ticket: filch.Ticket{UnixNS: 5, Job: 1}, Leader: a1, Total: 9, Conditions: Conditions{After: []filch.JobID{3}}, Zones: []ZoneTally{{0, Tally{OK: 2}}}}
 	k, _, _ := mergeCap(nil, CapOp{Limit: 5, Owner: a1, Seq: 1, Want: 3}.Encode())
 	p := &Payload{Offs: []uint8{0, 5}, Lines: [][]byte{[]byte("echo a#b@c&d~e?f!g$h"), nil}}
+	slotted := endOp(3, filch.OK, 1, a1)
+	slotted.Slots = filch.SlotsOf([]int32{2, 3, 64, 300, 301})
+	n, _, _ := mergeBlock(b, EncodeBlockOps([]BlockOp{slotted}, true))
 	s := &Spec{Body: []byte{1, 2}, Cap: 3, Picks: []Pick{{1, 2}}}
 	return [][]byte{
-		b, z, j.Encode(), k, p.Encode(), s.Encode(),
+		b, n, z, j.Encode(), k, p.Encode(), s.Encode(),
 		EncodeBlockOps([]BlockOp{endOp(1, filch.OK, 1, a1)}, true), EncodeZoneOps([]ZoneOp{{Kind: ZoneLose, From: a1, Owner: b1, Take: 4}}, true),
 		EncodeBlockOps([]BlockOp{{Kind: BlockTake, To: 9, From: b1, Most: 3, Task: Task{Owner: c1, Take: 5}}}, true),
 		EncodeJobOp(JobOp{Kind: JobCreate, Job: j}), EncodeJobOp(JobOp{Kind: JobZoneTally, Tally: ZoneTally{0, Tally{OK: 3}}}),
@@ -362,7 +365,11 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, v []byte) {
 		_, _ = DecodeSpec(v)
 		_, _ = DecodeJob(v)
-		_, _ = DecodeBlock(v)
+		if b, err := DecodeBlock(v); err == nil && len(v) > 0 {
+			if again, err := DecodeBlock(b.Encode()); err != nil || !reflect.DeepEqual(again, b) {
+				t.Fatalf("%x is %+v, and encoded again %+v, %v", v, b, again, err)
+			}
+		}
 		_, _ = DecodeZone(v)
 		_, _ = DecodeCap(v)
 		_, _ = DecodePayload(v)

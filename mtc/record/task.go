@@ -38,6 +38,8 @@ type Task struct {
 	// Nodes had the ranks of the gang that ended, the node of rank 0 first; none: not a gang, or
 	// not known.
 	Nodes []NodeRun
+	// Slots of By had the process that ended; none: a gang, or not known.
+	Slots filch.Slots
 }
 
 // Rival is a start that another start of the same attempt outdid.

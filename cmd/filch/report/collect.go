@@ -110,6 +110,8 @@ type collector struct {
 	parents [][]int32 // of a task of a workflow, by index
 	slots   []int32   // of a task, by index; empty: all take work.Each
 	flow    *flow     // of a workflow, where the graph is wanted
+
+	rankEnds eventlog.Ranks
 }
 
 // collect reads a job of tasks, or a run, which has no tasks. With wantGraph, the page has
@@ -128,6 +130,7 @@ func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) 
 	}
 	p.Seconds = seconds(k.work.End - k.work.Begin)
 	if !cli.IsTasks(&p.Job) {
+		k.run()
 		return p, nil
 	}
 	job, err := taskrecords.Open(c, id)
@@ -273,7 +276,7 @@ func (k *collector) running(spec *record.Spec) {
 		k.flow.running(t)
 		k.ends = append(k.ends, ended{
 			Bar:  bar{Begin: k.work.End - int64(t.Took*1e9), End: k.work.End, Node: k.node(t.Node), Slots: k.width(t.Index)},
-			Task: spec.Name(t.Index), State: filch.Running,
+			Task: spec.Name(t.Index), State: filch.Running, On: t.Slots,
 		})
 	}
 	k.page.Unknown = max(k.page.Unknown, 0)
@@ -282,7 +285,7 @@ func (k *collector) running(spec *record.Spec) {
 // end takes in the end of a task.
 func (k *collector) end(name, slots int32, t *record.Task) {
 	begin := k.clocks.Correct(t.By.Node, t.Began*1e3)
-	e := ended{Bar: bar{Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Node: k.node(t.By.Node), Slots: slots}, Task: name, State: t.State}
+	e := ended{Bar: bar{Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Node: k.node(t.By.Node), Slots: slots}, Task: name, State: t.State, On: t.Slots}
 	if t.Stages != nil {
 		e.Bar.Queued, e.In, e.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
 	}
@@ -299,11 +302,6 @@ func (k *collector) end(name, slots int32, t *record.Task) {
 // events takes in the losses and drains of nodes, and the steals. A node remembers its last
 // events only: an event that is not there leaves its time to another cause.
 func (k *collector) events() {
-	another, err := k.conn.Another()
-	if err != nil {
-		return
-	}
-	defer another.Close()
 	open := func(list []span, at int64) []span {
 		if n := len(list); n > 0 && list[n-1].End == 0 {
 			return list
@@ -315,35 +313,30 @@ func (k *collector) events() {
 			list[n-1].End = at
 		}
 	}
-	r := &eventlog.Reader{
-		Idle: func() error { return nil },
-		Lost: func(filch.NodeName, uint64) {},
-		Event: func(node filch.NodeName, e *events.Event) error {
-			at := k.clocks.Correct(node, e.UnixNS)
-			own, peer := k.known(node), k.known(e.Peer)
-			switch {
-			case e.Kind == events.NodeDrains && own != nil:
-				own.Drains = open(own.Drains, at)
-			case e.Kind == events.NodeBack && own != nil:
-				shut(own.Drains, at)
-			case (e.Kind == events.NodeGone || e.Kind == events.NodeLost || e.Kind == events.NodeLeft) && peer != nil:
-				peer.Lost = open(peer.Lost, at)
-			case e.Kind == events.NodeUp && peer != nil:
-				shut(peer.Lost, at)
-			case e.Kind == events.JobGathers:
-				k.gathers(at, e)
-			case e.Kind == events.JobLaunched || e.Kind == events.JobEnded || e.Kind == events.JobCancelled:
-				k.gathered(at, e)
-			case e.Kind == events.StealWon:
-				if at >= k.work.Begin && (e.Job == 0 || e.Job == k.page.Job.ID) {
-					k.page.Steals.Won++
-					k.page.Steals.Tasks += e.Count
-				}
+	k.read("", func(node filch.NodeName, at int64, e *events.Event) {
+		own, peer := k.known(node), k.known(e.Peer)
+		switch {
+		case e.Kind == events.NodeDrains && own != nil:
+			own.Drains = open(own.Drains, at)
+		case e.Kind == events.NodeBack && own != nil:
+			shut(own.Drains, at)
+		case (e.Kind == events.NodeGone || e.Kind == events.NodeLost || e.Kind == events.NodeLeft) && peer != nil:
+			peer.Lost = open(peer.Lost, at)
+		case e.Kind == events.NodeUp && peer != nil:
+			shut(peer.Lost, at)
+		case e.Kind == events.JobGathers:
+			k.gathers(at, e)
+		case e.Kind == events.JobLaunched || e.Kind == events.JobEnded || e.Kind == events.JobCancelled:
+			k.gathered(at, e)
+		case e.Kind == events.StealWon:
+			if at >= k.work.Begin && (e.Job == 0 || e.Job == k.page.Job.ID) {
+				k.page.Steals.Won++
+				k.page.Steals.Tasks += e.Count
 			}
-			return nil
-		},
-	}
-	_ = r.Run(another)
+		case e.Job == k.page.Job.ID:
+			k.rankEnds.Take(node, at, e)
+		}
+	})
 	for _, g := range k.open { // in any order: each is a change of its own
 		k.gathering(g, k.work.End)
 	}
@@ -364,6 +357,25 @@ func (k *collector) events() {
 	}
 }
 
+// read hands out the events of a job, or of all, that the nodes remember, with the corrected time.
+func (k *collector) read(job string, take func(node filch.NodeName, at int64, e *events.Event)) {
+	another, err := k.conn.Another()
+	if err != nil {
+		return
+	}
+	defer another.Close()
+	r := &eventlog.Reader{
+		Job:  job,
+		Idle: func() error { return nil },
+		Lost: func(filch.NodeName, uint64) {},
+		Event: func(node filch.NodeName, e *events.Event) error {
+			take(node, k.clocks.Correct(node, e.UnixNS), e)
+			return nil
+		},
+	}
+	_ = r.Run(another)
+}
+
 // within cuts spans to the time of the job.
 func (w *work) within(list []span) (in []span) {
 	for _, s := range list {
@@ -377,8 +389,11 @@ func (w *work) within(list []span) (in []span) {
 // sumUp makes the timeline, the slots in use and the bill.
 func (k *collector) sumUp() {
 	p := &k.page
-	drawn := k.ends[:min(len(k.ends), maxDrawn)]
+	drawn := slices.Clone(k.ends[:min(len(k.ends), maxDrawn)])
 	p.LeftOut = len(k.ends) - len(drawn)
+	if p.Gangs {
+		drawn = k.ranks(drawn)
+	}
 	k.draw(drawn)
 	for i := range k.ends {
 		e := &k.ends[i]

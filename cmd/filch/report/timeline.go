@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/eventlog"
+	"github.com/filch-hpc/filch/launcher/events"
 )
 
 // columns are the bars of the timeline, a slice for each field: microseconds since the begin
@@ -16,8 +18,9 @@ type columns struct {
 	Out   []int64 `json:"out"`
 	Node  []int32 `json:"node"`
 	Lane  []int32 `json:"lane"`
-	Task  []int32 `json:"task"`
-	State []int8  `json:"state"` // see shade
+	Task  []int32 `json:"task"`           // -2 and below: rank 0 and the further ranks of a run
+	State []int8  `json:"state"`          // see shade
+	Tall  []int32 `json:"tall,omitempty"` // lanes of the bar, from Lane on; absent: each has one
 }
 
 // ended is the last attempt of a task, for the timeline.
@@ -26,36 +29,76 @@ type ended struct {
 	In, Out int64
 	Task    int32
 	State   filch.State
+	On      filch.Slots // of the node; none: not known
 }
 
-// draw gives each bar a lane of its node: the lowest that is free at its begin.
+// draw draws bars on the lanes of their nodes.
 func (k *collector) draw(list []ended) {
 	slices.SortFunc(list, func(a, b ended) int {
 		return cmp.Or(cmp.Compare(a.Bar.Begin, b.Bar.Begin), cmp.Compare(a.Task, b.Task))
 	})
-	lanes := make([][]int64, len(k.page.Nodes))
 	c := &k.page.Bars
-	*c = columns{[]int64{}, []int64{}, []int64{}, []int64{}, []int32{}, []int32{}, []int32{}, []int8{}} // null would break the script
+	*c = columns{[]int64{}, []int64{}, []int64{}, []int64{}, []int32{}, []int32{}, []int32{}, []int8{}, nil} // null would break the script
+	l := newLanes(list, len(k.page.Nodes))
+	talls, most := []int32{}, int32(1)
 	for i := range list {
 		e := &list[i]
-		busy := lanes[e.Bar.Node]
-		lane := slices.IndexFunc(busy, func(end int64) bool { return end <= e.Bar.Begin })
-		if lane < 0 {
-			lane = len(busy)
-			busy = append(busy, 0)
-		}
-		busy[lane] = e.Bar.End
-		lanes[e.Bar.Node] = busy
+		lane, tall := l.of(i)
+		talls, most = append(talls, tall), max(most, tall)
+		c.Node, c.Lane, c.Task = append(c.Node, e.Bar.Node), append(c.Lane, lane), append(c.Task, e.Task)
+		c.State = append(c.State, shade(e.State))
+	}
+	for i := range list { // the lanes may have cut the ends
+		e := &list[i]
 		since := func(ns int64) int64 { return (ns - k.work.Begin) / 1e3 }
 		c.Begin, c.End = append(c.Begin, since(e.Bar.Begin)), append(c.End, since(e.Bar.End))
 		c.In, c.Out = append(c.In, e.In/1e3), append(c.Out, e.Out/1e3)
-		c.Node, c.Lane, c.Task = append(c.Node, e.Bar.Node), append(c.Lane, int32(lane)), append(c.Task, e.Task)
-		c.State = append(c.State, shade(e.State))
 	}
-	for i := range lanes {
-		k.page.Nodes[i].Lanes = int32(len(lanes[i]))
+	if most > 1 {
+		c.Tall = talls
+	}
+	for i := range k.page.Nodes {
+		k.page.Nodes[i].Lanes = l.count(int32(i))
 	}
 }
+
+// ranks replaces gangs whose ranks the nodes remember by a bar for each rank.
+func (k *collector) ranks(list []ended) (drawn []ended) {
+	for i := range list {
+		e := &list[i]
+		ends := k.rankEnds.Of(e.Task, e.Bar.Begin)
+		if len(ends) == 0 || e.State == filch.Running || len(drawn)+len(ends)+len(list)-i > maxDrawn {
+			drawn = append(drawn, *e)
+			continue
+		}
+		for _, r := range ends {
+			drawn = append(drawn, ended{Bar: bar{Begin: e.Bar.Begin, End: max(r.At, e.Bar.Begin), Node: k.node(r.Node)}, Task: e.Task, State: r.State, On: r.Slots})
+		}
+	}
+	return drawn
+}
+
+// run draws the ranks of a run that the nodes remember.
+func (k *collector) run() {
+	k.read(k.page.Job.ID.String(), func(node filch.NodeName, at int64, e *events.Event) {
+		if e.Try == k.page.Job.Attempt {
+			k.rankEnds.Take(node, at, e)
+		}
+	})
+	begin := k.work.Begin + int64(k.page.Job.Waited*1e9)
+	var drawn []ended
+	for _, r := range k.rankEnds.Of(eventlog.OfRun, k.work.Begin) {
+		if len(drawn) < maxDrawn {
+			drawn = append(drawn, ended{Bar: bar{Begin: min(max(r.Began, begin), r.At), End: r.At, Node: k.node(r.Node)}, Task: firstRank - r.Rank, State: r.State, On: r.Slots})
+		}
+	}
+	if len(drawn) > 0 {
+		k.draw(drawn)
+	}
+}
+
+// firstRank stands for the task of rank 0 of a run; -3 is rank 1.
+const firstRank = -2
 
 // shade is the color of a bar: 0 ok, 1 failed, 2 other, 3 running. (A []uint8 would become a text in JSON.)
 func shade(s filch.State) int8 {

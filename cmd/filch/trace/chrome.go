@@ -10,7 +10,7 @@ import (
 // track is a row of the trace.
 type track struct {
 	node int32
-	lane int32 // of a node: a slot from 0, or one of the lanes below
+	lane int32 // of a node: a slot from 0, from laneOthers on a row of spans without a known slot, or one of the lanes below
 }
 
 // The lanes of a node that are no slots.
@@ -32,6 +32,9 @@ func laneName(lane int32) string {
 		return "running tasks"
 	case laneFiles:
 		return "files"
+	}
+	if lane >= laneOthers {
+		return "slot not known " + strconv.Itoa(int(lane-laneOthers+1))
 	}
 	return "slot " + strconv.Itoa(int(lane))
 }

@@ -34,10 +34,11 @@ or each node of a run, with the stages of files and of the launch; an arrow for 
 for files that moved; how many tasks ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
 also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
 
-The bars come from the records of ended tasks: of each task, its last attempt. A gang has a
-bar on each node of its ranks. The steals
-come from the nodes, which keep their last events only. The clocks of the nodes are
-measured, and a clock that differs is corrected.`,
+The bars of tasks come from the records of ended tasks: of each task, its last attempt, in the
+row of each of its slots. The bars of the ranks of runs and gangs, and the steals, come
+from the nodes, which keep their last events only: a gang whose events are gone has a bar on
+each node of its ranks. The clocks of the nodes are measured, and a clock that differs is
+corrected.`,
 		Example: "  filch trace 7 -o t.pftrace\n  filch trace last -o t.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -102,6 +103,8 @@ type writer struct {
 	clocks clocks.Clocks
 	paint  painter
 
+	ranks eventlog.Ranks
+
 	tasks, without int64  // ended tasks; tasks without a span
 	gangs          bool   // some tasks are gangs
 	partly         int64  // gangs not drawn on all of their nodes
@@ -113,18 +116,35 @@ type writer struct {
 
 func (w *writer) write() error {
 	if cli.IsTasks(w.info) {
-		if err := w.writeTasks(); err != nil {
-			return err
-		}
-		w.writeSteals()
-		return nil
+		w.readEvents(w.taskEvent)
+		return w.writeTasks()
 	}
-	w.writeRun()
-	return nil
+	return w.writeRun()
 }
 
-// writeRun draws a run: the stages before the start on the origin, and the ranks on each node.
-func (w *writer) writeRun() {
+// readEvents hands out the events of the job that the nodes remember.
+func (w *writer) readEvents(take func(node filch.NodeName, at int64, e *events.Event)) {
+	another, err := w.conn.Another()
+	if err != nil {
+		w.silent = true
+		return
+	}
+	defer another.Close()
+	r := &eventlog.Reader{
+		Job:  w.info.ID.String(),
+		Idle: func() error { return nil },
+		Lost: func(_ filch.NodeName, n uint64) { w.lost += n },
+		Event: func(node filch.NodeName, e *events.Event) error {
+			take(node, w.clocks.Correct(node, e.UnixNS), e)
+			return nil
+		},
+	}
+	w.silent = r.Run(another) != nil
+}
+
+// writeRun draws a run: the stages before the start on the origin, the ranks on each node, and
+// each rank in its slots.
+func (w *writer) writeRun() error {
 	i := w.info
 	begin := i.Submit + int64(i.Waited*1e9)
 	at := w.stages(begin)
@@ -146,37 +166,62 @@ func (w *writer) writeRun() {
 			break // further bars would lie on the first
 		}
 	}
+	s := newSorter()
+	defer s.close()
+	for _, e := range w.ranks.Of(eventlog.OfRun, at[2]) {
+		if err := w.addRank(s, &span{Begin: at[2], Task: eventlog.OfRun}, &e); err != nil {
+			return err
+		}
+	}
+	err := s.each(w.paint.span)
+	w.paint.close()
+	return err
 }
 
 // stages are the begins of the stages of a run: the wait, the gather, the launch, the ranks. A
 // stage without an event has no length.
 func (w *writer) stages(begin int64) (at [4]int64) {
 	at = [4]int64{w.info.Submit, begin, begin, begin}
-	another, err := w.conn.Another()
-	if err != nil {
-		w.silent = true
-		return at
-	}
-	r := &eventlog.Reader{
-		Job:  w.info.ID.String(),
-		Idle: func() error { return nil },
-		Lost: func(filch.NodeName, uint64) {},
-		Event: func(node filch.NodeName, e *events.Event) error {
-			when := min(max(w.clocks.Correct(node, e.UnixNS), at[0]), begin)
-			switch {
-			case e.Try != w.info.Attempt:
-			case e.Kind == events.JobGathers:
-				at[1] = min(when, at[1])
-			case e.Kind == events.JobLaunched:
-				at[2] = when
-			}
-			return nil
-		},
-	}
-	w.silent = r.Run(another) != nil
-	another.Close()
+	w.readEvents(func(node filch.NodeName, when int64, e *events.Event) {
+		if e.Try != w.info.Attempt {
+			return
+		}
+		w.ranks.Take(node, when, e)
+		switch when = min(max(when, at[0]), begin); e.Kind {
+		case events.JobGathers:
+			at[1] = min(when, at[1])
+		case events.JobLaunched:
+			at[2] = when
+		}
+	})
 	at[1] = min(at[1], at[2])
 	return at
+}
+
+// taskEvent takes in an event of a job of tasks.
+func (w *writer) taskEvent(node filch.NodeName, at int64, e *events.Event) {
+	w.ranks.Take(node, at, e)
+	if e.Kind == events.StealWon {
+		w.steals++
+		w.paint.steal(node, e.Peer, at, e.Count)
+	}
+}
+
+// addRank adds a rank that has ended; p is the attempt of the rank.
+func (w *writer) addRank(s *sorter, p *span, e *eventlog.RankEnd) error {
+	r := *p
+	r.Node, r.Rank, r.State, r.Code = w.paint.row(e.Node), e.Rank, e.State, e.Code
+	r.End = max(e.At, r.Begin)
+	r.Launch = min(max(e.Began-r.Begin, 0), r.End-r.Begin)
+	return told(r.in(&e.Slots, s.add))
+}
+
+// told is an error of the sorter, as people see it.
+func told(err error) error {
+	if err != nil {
+		return filch.Errorf(filch.Unavailable, "%s", err.Error())
+	}
+	return nil
 }
 
 // writeTasks draws the tasks with a recorded end.
@@ -209,7 +254,7 @@ func (w *writer) add(s *sorter, files *transfers, index, name int32, t *record.T
 	begin := w.clocks.Correct(t.By.Node, t.Began*1e3)
 	p := span{
 		Begin: begin, End: begin + max(t.TookUS, 0)*1e3, Task: name,
-		Try: int32(t.Attempt), Code: t.Code, State: t.State,
+		Try: int32(t.Attempt), Code: t.Code, State: t.State, Rank: noRank,
 	}
 	if t.Stages != nil {
 		p.Queued, p.In, p.Out = int64(t.Stages.Queued), int64(t.Stages.In), int64(t.Stages.Out)
@@ -224,36 +269,26 @@ func (w *writer) add(s *sorter, files *transfers, index, name int32, t *record.T
 	}
 	p.Node = w.paint.row(nodes[0]) // has the outputs of a gang
 	files.add(index, &p, t.Bytes)
+	if !w.gangs {
+		return told(p.in(&t.Slots, s.add))
+	}
+	drawn := map[filch.NodeName]bool{} // by the ranks
+	for _, e := range w.ranks.Of(name, begin) {
+		drawn[e.Node] = true
+		if err := w.addRank(s, &p, &e); err != nil {
+			return err
+		}
+	}
 	for _, n := range nodes {
 		p.Node = w.paint.row(n)
-		if err := s.add(&p); err != nil {
-			return filch.Errorf(filch.Unavailable, "%s", err.Error())
+		if drawn[n] {
+			continue
+		}
+		if err := told(p.in(&t.Slots, s.add)); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// writeSteals draws the steals that the nodes remember.
-func (w *writer) writeSteals() {
-	another, err := w.conn.Another()
-	if err != nil {
-		w.silent = true
-		return
-	}
-	r := &eventlog.Reader{
-		Job:  w.info.ID.String(),
-		Idle: func() error { return nil },
-		Lost: func(_ filch.NodeName, n uint64) { w.lost += n },
-		Event: func(node filch.NodeName, e *events.Event) error {
-			if e.Kind == events.StealWon {
-				w.steals++
-				w.paint.steal(node, e.Peer, w.clocks.Correct(node, e.UnixNS), e.Count)
-			}
-			return nil
-		},
-	}
-	w.silent = r.Run(another) != nil
-	another.Close()
 }
 
 // say says what the trace has, and what it lacks.
@@ -272,10 +307,10 @@ func (w *writer) say() {
 		ui.Say(text)
 	}
 	if w.silent {
-		ui.Warn("the steals are missing: the nodes' events could not be read")
+		ui.Warn("the steals and the ranks are missing: the nodes' events could not be read")
 	}
-	if w.paint.overlap > 0 {
-		ui.Warn(fmt.Sprintf("%d bars lie on others: a node shows %d tasks at a time", w.paint.overlap, maxLanes))
+	if w.paint.astray > 0 {
+		ui.Warn(fmt.Sprintf("%d bars are not in the rows of their slots: the times of the records overlap there", w.paint.astray))
 	}
 	ui.Say(w.clocks.String())
 }

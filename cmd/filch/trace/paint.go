@@ -5,34 +5,31 @@ import (
 	"strconv"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/eventlog"
 	"github.com/filch-hpc/filch/launcher"
 )
 
 // painter turns spans, in the order of time, into slices and counts.
 type painter struct {
-	out     sink
-	job     filch.JobID
-	nodes   []nodeRow
-	step    int64 // ns between two counts of a node at least
-	flow    uint64
-	args    []arg
-	overlap int64 // spans that found no free lane
+	out    sink
+	job    filch.JobID
+	nodes  []nodeRow
+	step   int64 // ns between two counts of a node at least
+	flow   uint64
+	args   []arg
+	astray int64 // spans that are not in the rows of their slots
 }
 
 // nodeRow is a node of the trace.
 type nodeRow struct {
 	name    filch.NodeName
-	lanes   []int64 // end of the last span, by lane
-	steals  bool    // the track is declared
-	files   bool    // likewise
-	counted int64   // time of the last count
-	counts  bool    // likewise
+	rows    rows
+	steals  bool  // the track is declared
+	files   bool  // likewise
+	counted int64 // time of the last count
+	counts  bool  // likewise
 	jobs    bool
 }
-
-// maxLanes bounds the lanes of a node. A node with more tasks at a time shows the others on
-// the last lane.
-const maxLanes = 4096
 
 // row returns the index of a node, and declares the node when it is new.
 func (p *painter) row(name filch.NodeName) int32 {
@@ -47,30 +44,26 @@ func (p *painter) row(name filch.NodeName) int32 {
 	return i
 }
 
-// lane returns the lowest lane of a node that is free at the begin of a span. The records do
-// not name the slots of a task: the lanes show how many tasks ran at a time.
-func (p *painter) lane(s *span) int32 {
+// span takes in a span, and draws the span before in the same row.
+func (p *painter) span(s *span) error {
 	n := &p.nodes[s.Node]
-	for i := range n.lanes {
-		if n.lanes[i] <= s.Begin {
-			n.lanes[i] = s.End
-			return int32(i)
-		}
+	lane, fresh := n.rows.lane(s)
+	if fresh {
+		p.out.declare(track{s.Node, lane})
 	}
-	if len(n.lanes) == maxLanes {
-		p.overlap++
-		n.lanes[maxLanes-1] = max(n.lanes[maxLanes-1], s.End)
-		return maxLanes - 1
+	if s.Slot != anySlot && lane != s.Slot {
+		p.astray++
 	}
-	n.lanes = append(n.lanes, s.End)
-	lane := int32(len(n.lanes) - 1)
-	p.out.declare(track{s.Node, lane})
-	return lane
+	if last := n.rows.put(lane, s); last != nil {
+		p.draw(lane, last)
+	}
+	p.count(s.Node, s.Begin)
+	return nil
 }
 
-// span draws a span, with the stages of its files inside.
-func (p *painter) span(s *span) error {
-	t := track{s.Node, p.lane(s)}
+// draw draws a span, with its stages inside.
+func (p *painter) draw(lane int32, s *span) {
+	t := track{s.Node, lane}
 	p.args = append(p.args[:0], arg{key: "state", text: s.State.String()})
 	if s.Code != 0 {
 		p.args = append(p.args, arg{key: "exit_code", num: int64(s.Code)})
@@ -81,19 +74,36 @@ func (p *painter) span(s *span) error {
 	if s.Queued > 0 {
 		p.args = append(p.args, arg{key: "queued_ms", num: s.Queued / 1e6})
 	}
-	p.out.slice(t, s.Begin, s.End, p.job.String()+"."+strconv.Itoa(int(s.Task)), p.args, 0, 0)
+	if s.Slots > 1 {
+		p.args = append(p.args, arg{key: "slots", num: int64(s.Slots)})
+	}
+	p.out.slice(t, s.Begin, s.End, p.name(s), p.args, 0, 0)
 	in, out := s.Begin+s.In, s.End-s.Out
+	if launched := s.Begin + s.Launch; s.Launch > 0 && launched <= s.End {
+		p.out.slice(t, s.Begin, launched, "launch", nil, 0, 0)
+		p.out.slice(t, launched, s.End, launcher.StageRunning, nil, 0, 0)
+	}
 	if s.In > 0 && in <= s.End {
 		p.out.slice(t, s.Begin, in, launcher.StageInputs, nil, 0, 0)
 	}
 	if s.Out > 0 && out >= max(in, s.Begin) {
 		p.out.slice(t, out, s.End, launcher.StageOutputs, nil, 0, 0)
 	}
-	p.count(s.Node, s.Begin)
-	return nil
 }
 
-// count draws the number of running tasks of a node.
+// name is the name of a span: a task, or a rank of a run or of a task.
+func (p *painter) name(s *span) string {
+	name := p.job.String()
+	if s.Task != eventlog.OfRun {
+		name += "." + strconv.Itoa(int(s.Task))
+	}
+	if s.Rank != noRank {
+		name += " rank " + strconv.Itoa(int(s.Rank))
+	}
+	return name
+}
+
+// count draws the number of running tasks or ranks of a node.
 func (p *painter) count(node int32, at int64) {
 	n := &p.nodes[node]
 	t := track{node, laneCounter}
@@ -104,27 +114,22 @@ func (p *painter) count(node int32, at int64) {
 		return
 	}
 	n.counted = at
-	busy := int64(0)
-	for _, end := range n.lanes {
-		if end > at {
-			busy++
-		}
-	}
-	p.out.count(t, at, busy)
+	p.out.count(t, at, n.rows.busy(at))
 }
 
-// close ends the counts: each node runs nothing after its last span.
+// close draws the last spans, and ends the counts: each node runs nothing after its last span.
 func (p *painter) close() {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		if !n.counts {
 			continue
 		}
-		last := n.counted
-		for _, end := range n.lanes {
-			last = max(last, end)
-		}
-		p.out.count(track{int32(i), laneCounter}, last, 0)
+		end := n.counted
+		n.rows.each(func(lane int32, s *span) {
+			end = max(end, s.End)
+			p.draw(lane, s)
+		})
+		p.out.count(track{int32(i), laneCounter}, end, 0)
 	}
 }
 

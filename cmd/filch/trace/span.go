@@ -19,49 +19,86 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// span is an attempt of a task on a node. The times are by the reference clock, in Unix
-// nanoseconds.
+// span is an attempt of a task, or one rank, in a slot of a node. The times are by the reference
+// clock, in Unix nanoseconds.
 type span struct {
 	Begin, End int64
 	Queued     int64 // ns on the queue of the node before Begin
 	In, Out    int64 // ns of the stages of the files, at the begin and at the end
-	Task       int32 // by its number for people
+	Launch     int64 // ns of the launch of a rank, from Begin
+	Task       int32 // by its number for people; eventlog.OfRun: of a run
 	Try        int32
 	Code       int32
 	Node       int32 // index
+	Slot       int32 // anySlot: not known
+	Rank       int32 // noRank: the task is one process, or its ranks are not known
+	Slots      int32 // how many slots the task or rank has
 	State      filch.State
+	Further    bool // another slot of the task or rank has the same span
 }
 
-const spanBytes = 5*8 + 4*4 + 1
+const (
+	anySlot = -1
+	noRank  = -1
+)
+
+const spanBytes = 6*8 + 7*4 + 2
 
 func (s *span) appendTo(b []byte) []byte {
-	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out} {
+	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out, s.Launch} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	for _, v := range [...]int32{s.Task, s.Try, s.Code, s.Node} {
+	for _, v := range [...]int32{s.Task, s.Try, s.Code, s.Node, s.Slot, s.Rank, s.Slots} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
-	return append(b, uint8(s.State))
+	further := uint8(0)
+	if s.Further {
+		further = 1
+	}
+	return append(b, uint8(s.State), further)
 }
 
 func (s *span) read(b []byte) {
-	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out} {
+	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out, &s.Launch} {
 		*p = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
-	for i, p := range [...]*int32{&s.Task, &s.Try, &s.Code, &s.Node} {
-		*p = int32(binary.LittleEndian.Uint32(b[40+4*i:]))
+	for i, p := range [...]*int32{&s.Task, &s.Try, &s.Code, &s.Node, &s.Slot, &s.Rank, &s.Slots} {
+		*p = int32(binary.LittleEndian.Uint32(b[48+4*i:]))
 	}
-	s.State = filch.State(b[56])
+	s.State, s.Further = filch.State(b[76]), b[77] != 0
+}
+
+// in hands out the span once for each slot: a picture has a row for each slot. Without slots,
+// the span is handed out once.
+func (s *span) in(slots *filch.Slots, take func(*span) error) error {
+	all := *s
+	all.Slot, all.Slots, all.Further = anySlot, 0, false
+	for r := range slots.Runs() {
+		all.Slots += r.Count
+	}
+	if all.Slots == 0 {
+		return take(&all)
+	}
+	for r := range slots.Runs() {
+		for n := range r.Count {
+			all.Slot = r.First + n
+			if err := take(&all); err != nil {
+				return err
+			}
+			all.Further = true
+		}
+	}
+	return nil
 }
 
 // order is the order of spans in a trace.
 func order(a, b *span) int {
-	return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Task, b.Task))
+	return cmp.Or(cmp.Compare(a.Begin, b.Begin), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Slot, b.Slot))
 }
 
 // Limits of a sorter.
 const (
-	sortMemory = 1 << 16 // spans in memory: 5 MiB
+	sortMemory = 1 << 16 // spans in memory: 6 MiB
 	sortParts  = 4096    // parts of the file: 268 million spans
 	partBuffer = 8 << 10 // bytes to read a part
 )

@@ -292,23 +292,31 @@ func asPerfetto(w *bufio.Writer) sink { return newPerfetto(w, start) }
 func TestBothFormatsShowTheSame(t *testing.T) {
 	hostile := filch.NodeName("n\"1<script>é")
 	spans := []span{
-		{Begin: start + 2000, End: start + 9000, Task: 2, Try: 2, Code: -9, State: filch.Killed, Queued: 5e6},
-		{Begin: start, End: start + 3000, Task: 0, Try: 1, State: filch.OK},
-		{Begin: start + 3000, End: start + 9000, Task: 1, Try: 1, State: filch.OK, In: 1000, Out: 2000},
-		{Begin: start + 1000, End: start + 1000, Task: 3, Try: 1, State: filch.OK, Node: 1},
+		{Begin: start + 2000, End: start + 9000, Task: 2, Try: 2, Code: -9, State: filch.Killed, Queued: 5e6, Slot: 5, Rank: noRank},
+		{Begin: start, End: start + 3000, Task: 0, Try: 1, State: filch.OK, Slot: 3, Rank: noRank},
+		{Begin: start + 3000, End: start + 9000, Task: 1, Try: 1, State: filch.OK, In: 1000, Out: 2000, Slot: 3, Rank: noRank},
+		{Begin: start + 1000, End: start + 1000, Task: 3, Try: 1, State: filch.OK, Node: 1, Slot: anySlot, Rank: noRank},
+		{Begin: start + 1000, End: start + 8000, Task: 4, Try: 1, State: filch.OK, Node: 1, Slot: 0, Slots: 2, Rank: 1, Launch: 500},
+		{Begin: start + 1000, End: start + 8000, Task: 4, Try: 1, State: filch.OK, Node: 1, Slot: 1, Slots: 2, Rank: 1, Launch: 500, Further: true},
 	}
 	nodes := []filch.NodeName{hostile, "n2"}
 	a := readChrome(t, draw(t, asChrome, nodes, spans, 2))
 	b := readPerfetto(t, draw(t, asPerfetto, nodes, spans, 2), start)
 	n1 := string(hostile)
 	want := []drawnSlice{
-		{n1 + "/slot 0", 0, 3000, "7.0", " state=ok"},
-		{n1 + "/slot 0", 3000, 9000, "7.1", " state=ok"},
-		{n1 + "/slot 0", 3000, 4000, "staging in", ""},
-		{n1 + "/slot 0", 7000, 9000, "staging out", ""},
-		{n1 + "/slot 1", 2000, 9000, "7.2", " exit_code=-9 queued_ms=5 state=killed try=2"},
+		{n1 + "/slot 3", 0, 3000, "7.0", " state=ok"},
+		{n1 + "/slot 3", 3000, 9000, "7.1", " state=ok"},
+		{n1 + "/slot 3", 3000, 4000, "staging in", ""},
+		{n1 + "/slot 3", 7000, 9000, "staging out", ""},
+		{n1 + "/slot 5", 2000, 9000, "7.2", " exit_code=-9 queued_ms=5 state=killed try=2"},
 		{"n1/steals", 5000, 6000, "gives 3 tasks to n2", ""},
-		{"n2/slot 0", 1000, 1000, "7.3", " state=ok"},
+		{"n2/slot 0", 1000, 8000, "7.4 rank 1", " slots=2 state=ok"},
+		{"n2/slot 0", 1000, 1500, "launch", ""},
+		{"n2/slot 0", 1500, 8000, "running", ""},
+		{"n2/slot 1", 1000, 8000, "7.4 rank 1", " slots=2 state=ok"},
+		{"n2/slot 1", 1000, 1500, "launch", ""},
+		{"n2/slot 1", 1500, 8000, "running", ""},
+		{"n2/slot not known 1", 1000, 1000, "7.3", " state=ok"},
 		{"n2/steals", 6000, 7000, "takes 3 tasks of n1", ""},
 	}
 	slices.SortStableFunc(want, func(a, b drawnSlice) int { return strings.Compare(a.row, b.row) })
@@ -335,29 +343,38 @@ func TestRowsAreSlots(t *testing.T) {
 	var spans []span
 	const slots = 5
 	var free [3][slots]int64
+	known := func(i, slot int) int32 { // of most spans
+		if i%4 == 0 {
+			return anySlot
+		}
+		return int32(slot)
+	}
 	for i := range 3000 {
 		node, slot := r.IntN(3), r.IntN(slots)
 		begin := free[node][slot] + r.Int64N(50)
 		end := begin + r.Int64N(1000)
 		free[node][slot] = end
-		spans = append(spans, span{Begin: start + begin, End: start + end, Task: int32(i), Try: 1, Node: int32(node), State: filch.OK})
+		spans = append(spans, span{Begin: start + begin, End: start + end, Task: int32(i), Try: 1, Node: int32(node), State: filch.OK, Slot: known(i, slot), Rank: noRank})
 	}
 	r.Shuffle(len(spans), func(i, j int) { spans[i], spans[j] = spans[j], spans[i] })
 	d := readPerfetto(t, draw(t, asPerfetto, []filch.NodeName{"n1", "n2", "n3"}, spans, 100), start)
-	last := map[string]int64{}
+	last, named := map[string]int64{}, map[string]bool{}
 	n := 0
 	for _, s := range d.slices {
 		if !strings.Contains(s.row, "slot") {
 			continue
 		}
 		n++
+		if !strings.Contains(s.row, "not known") {
+			named[s.row] = true
+		}
 		if s.begin < last[s.row] {
 			t.Fatalf("%+v begins before the end of another, %d", s, last[s.row])
 		}
 		last[s.row] = s.end
 	}
-	if n != len(spans) || len(last) != 3*slots {
-		t.Errorf("%d slices on %d rows, want %d on %d", n, len(last), len(spans), 3*slots)
+	if n != len(spans) || len(named) != 3*slots || len(last) > 2*3*slots {
+		t.Errorf("%d slices on %d rows of slots, %d in all, want %d on %d, at most twice as many in all", n, len(named), len(last), len(spans), 3*slots)
 	}
 }
 
@@ -380,7 +397,7 @@ func TestManySpansTakeConstantMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for i := range n {
 		begin := start + r.Int64N(1e12)
-		if err := s.add(&span{Begin: begin, End: begin + r.Int64N(1e8), Task: int32(i), Node: int32(i % 64)}); err != nil {
+		if err := s.add(&span{Begin: begin, End: begin + r.Int64N(1e8), Task: int32(i), Node: int32(i % 64), Slot: int32(i % 1000)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -409,6 +426,7 @@ func TestAFullDiskIsAnError(t *testing.T) {
 		p := &painter{out: out, job: 1, step: 1}
 		p.row("n1")
 		_ = p.span(&span{Begin: start, End: start + 1})
+		p.close()
 		if out.end() == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -435,9 +453,9 @@ func FuzzChromeTexts(f *testing.F) {
 }
 
 func FuzzSpan(f *testing.F) {
-	f.Add((&span{Begin: 1, End: 2, Queued: 3, In: 4, Out: 5, Task: 6, Try: 7, Code: -8, Node: 9, State: filch.Lost}).appendTo(nil))
+	f.Add((&span{Begin: 1, End: 2, Queued: 3, In: 4, Out: 5, Launch: 6, Task: 7, Try: 8, Code: -9, Node: 10, Slot: 11, Rank: 12, Slots: 13, State: filch.Lost, Further: true}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if len(b) != spanBytes {
+		if len(b) != spanBytes || b[spanBytes-1] > 1 {
 			return
 		}
 		var s span
@@ -452,7 +470,7 @@ func BenchmarkSpan(b *testing.B) {
 	p := &painter{job: 7, step: 1e9, out: newPerfetto(bufio.NewWriter(io.Discard), start)}
 	p.row("n1")
 	for b.Loop() {
-		_ = p.span(&span{Begin: start, End: start + 5, State: filch.OK})
-		p.nodes[0].lanes = p.nodes[0].lanes[:0]
+		_ = p.span(&span{Begin: start, End: start + 5, State: filch.OK, Slot: anySlot})
+		p.nodes[0].rows.others = p.nodes[0].rows.others[:0]
 	}
 }

@@ -39,7 +39,7 @@ func (h *Ranks) onAdopted(t *local.Turn, ev launcher.Adopted) {
 		return
 	}
 	p := &participant{
-		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: launcher.PhasePreparing, ends: ev.Ended,
+		key: k, launch: l, index: ev.Start.Index, lease: at.Lease, phase: launcher.PhasePreparing, ends: ev.Ended, slots: ev.Start.Slots,
 		again: filch.Never, due: filch.Never, flags: flags{open: ev.Start.Go, adopted: true, hop: l.Hop},
 	}
 	if len(ev.Ended) > 0 {

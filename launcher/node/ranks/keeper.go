@@ -23,6 +23,7 @@ func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
 		}
 	case launcher.RanksStarted:
 		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
+			tellStart(t, p)
 			h.setPhase(t, p, launcher.PhaseStarted)
 		}
 	case launcher.RanksEnded:
@@ -112,6 +113,7 @@ func (h *Ranks) onRanksEnded(t *local.Turn, p *participant, ends []launcher.Rank
 		ends = ends[:min(len(ends), max(int(most)-len(p.ends), 0))]
 	}
 	p.ends = append(p.ends, ends...)
+	tellEnds(t, p, ends)
 	bad := false
 	for i := range ends {
 		bad = bad || ends[i].Kind != launcher.CauseNone && !ends[i].Told

@@ -57,6 +57,7 @@ type participant struct {
 	phase  launcher.Phase
 	fault  fault
 	ends   []launcher.RankEnd
+	slots  []int32       // in the order of ranks
 	have   int32         // ends that the origin has
 	until  time.Duration // when the lease lapses without a message of the origin
 	pull   time.Duration // when to ask the origin for a message
@@ -204,7 +205,7 @@ func (h *Ranks) RunsAlone(job filch.JobID) *launcher.Launch {
 func (h *Ranks) TakePart(t *local.Turn, l *launcher.Launch, index int32, loan slots.Loan, open bool) {
 	k := slots.Key{Job: l.Ident.Job, Attempt: l.Ident.Attempt}
 	p := &participant{
-		key: k, launch: l, index: index, lease: loan.Lease, phase: launcher.PhasePreparing,
+		key: k, launch: l, index: index, lease: loan.Lease, phase: launcher.PhasePreparing, slots: loan.Slots,
 		again: filch.Never, due: filch.Never, flags: flags{open: open, hop: l.Hop},
 	}
 	h.renewLease(t, p)

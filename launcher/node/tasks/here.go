@@ -167,7 +167,7 @@ func (w *Tasks) RunningTasks(now time.Duration, id filch.JobID) (list launcher.R
 		if r.job == id && r.over == nil && w.Gangs.isRunning(r) {
 			took, _, s := w.since(now, r)
 			all.Tasks = append(all.Tasks, launcher.RunningTask{
-				Index: r.Index, Node: w.Cfg.Name, Nodes: w.Gangs.nodes(r), Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
+				Index: r.Index, Node: w.Cfg.Name, Nodes: w.Gangs.nodes(r), Slots: w.starts.slots(r), Attempt: s.Attempt, Maybe: s.Maybe, Copy: s.Copy, Took: took, Serial: serial,
 			})
 		}
 	}

@@ -133,6 +133,15 @@ func (a *starts) pass(t *local.Turn, r *Running, left bool) (serial uint64, next
 	return 0, nil
 }
 
+// slots are the slots of a task: of a successor, those of the task before. A gang has slots of
+// its ranks only, which each node tells: see [events.RankEnded].
+func (a *starts) slots(r *Running) filch.Slots {
+	for r.prev != 0 && a.tasks.runs[r.prev] != nil {
+		r = a.tasks.runs[r.prev]
+	}
+	return filch.SlotsOf(r.Loan.Slots())
+}
+
 // askBack takes a successor back, unless it has begun.
 func (a *starts) askBack(t *local.Turn, serial uint64, r *Running) {
 	if r.held != nil {

@@ -296,6 +296,7 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 	}
 	delete(w.runs, serial)
 	reportEnd(t, r, &e)
+	e.Slots = w.starts.slots(r)
 	w.origin.OnTaskEnd(t, serial)
 	n, next := w.starts.pass(t, r, left)
 	if r.life == w.life {

@@ -100,9 +100,11 @@ function index() {
 		for (let lane = 0; lane < Math.max(node.lanes, 1); lane++, n++) rows.push({node: i, lane, bars: [], bad: []});
 	});
 	for (let i = 0; i < b.begin.length; i++) {
-		const r = rows[first[b.node[i]] + b.lane[i]];
-		r.bars.push(i);
-		if (b.state[i] === 1) r.bad.push(i);
+		for (let k = 0; k < (b.tall ? b.tall[i] : 1); k++) {
+			const r = rows[first[b.node[i]] + b.lane[i] + k];
+			r.bars.push(i);
+			if (b.state[i] === 1) r.bad.push(i);
+		}
 	}
 	for (const r of rows) for (const k of ["bars", "bad"]) {
 		r[k].sort((x, y) => b.begin[x] - b.begin[y]);
@@ -132,7 +134,7 @@ function plan(state) {
 	});
 	deep = y;
 	const tasks = data.bars.begin.length;
-	hint = "Job " + data.job.id + " " + clean(data.job.name).slice(0, 60) + ": " + (data.bill ? tasks + " tasks" : tasks + " nodes with ranks") + (data.left_out ? ", without the " + data.left_out + " shortest" : "") + (data.never ? ", " + data.never + " never started" : "") + (data.unknown ? ", " + data.unknown + " not begun or without a recorded end" : "") + (data.gangs ? "; ranks of gangs are drawn at the owner of the gang" : "") + ". Wheel or + and - zoom, drag or arrows move, 0 shows all.";
+	hint = "Job " + data.job.id + " " + clean(data.job.name).slice(0, 60) + ": " + (data.bill ? tasks + " tasks" : tasks + (data.bars.task[0] < -1 ? " ranks" : " nodes with ranks")) + (data.left_out ? ", without the " + data.left_out + " shortest" : "") + (data.never ? ", " + data.never + " never started" : "") + (data.unknown ? ", " + data.unknown + " not begun or without a recorded end" : "") + (data.gangs ? "; gangs whose events the nodes forgot are drawn at their owner" : "") + ". Wheel or + and - zoom, drag or arrows move, 0 shows all.";
 	state.say(hint);
 }
 
@@ -143,7 +145,7 @@ function tell(x, y) {
 	const k = after(r.bars, at - slack);
 	if (k >= r.bars.list.length || r.bars.begin[k] > at + slack) return "";
 	const i = r.bars.list[k];
-	return (b.task[i] < 0 ? "ranks of job " + data.job.id : "task " + data.job.id + "." + b.task[i]) + " on " + clean(data.nodes[r.node].name) + ": " + names[b.state[i]] + ", from " + time(b.begin[i] / 1e6) + ", for " + time((b.end[i] - b.begin[i]) / 1e6);
+	return (b.task[i] < -1 ? "rank " + (-2 - b.task[i]) + " of job " + data.job.id : b.task[i] < 0 ? "ranks of job " + data.job.id : "task " + data.job.id + "." + b.task[i]) + " on " + clean(data.nodes[r.node].name) + ": " + names[b.state[i]] + ", from " + time(b.begin[i] / 1e6) + ", for " + time((b.end[i] - b.begin[i]) / 1e6);
 }
 
 // after is the first bar of a row that ends behind a time. The bars of a row do not overlap.
