@@ -170,13 +170,13 @@ func (g *Gather) admit(i int32) bool {
 	return true
 }
 
-// Begin asks the origin's own node for as much as possible; if the own node is no
-// candidate, Begin goes straight to the neighbors.
+// Begin asks the origin's own node for all ranks, or for an even part if the job asks for
+// several nodes; if the own node is no candidate, Begin goes straight to the neighbors.
 func (g *Gather) Begin(now time.Duration, out *Moves) {
 	if g.policy.Kind == Accumulate && len(g.cells) > 0 && g.name(0) == g.self {
 		g.round++
 		g.reach = 1
-		g.ask(now, 0, g.cells[0].limit, false, false, out)
+		g.ask(now, 0, min(g.cells[0].limit, g.need.part()), false, false, out)
 		g.next = now + circleWait
 		return
 	}

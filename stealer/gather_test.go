@@ -2,6 +2,8 @@ package stealer_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +99,52 @@ func TestFirstCircleIsTheSquareRootOfTheNodes(t *testing.T) {
 	}
 	if _, ok := g.Ready(); !ok {
 		t.Error("4 and 8 times 2 do not make 8")
+	}
+}
+
+// A job that asks for several nodes gets even parts, as from srun, where the nodes have room; and
+// else what they have.
+func TestSeveralNodesGetEvenParts(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		need Need
+		free string // of n1 to n4
+		want string
+	}{
+		{"four-on-two", Need{Ranks: 4, MinNodes: 2, MaxNodes: 2}, "4 4 4 4", "[2 2]"},
+		{"five-on-two", Need{Ranks: 5, MinNodes: 2, MaxNodes: 2}, "4 4 4 4", "[3 2]"},
+		{"six-on-two", Need{Ranks: 6, MinNodes: 2, MaxNodes: 2}, "4 4 4 4", "[3 3]"},
+		{"four-on-three", Need{Ranks: 4, MinNodes: 3, MaxNodes: 3}, "4 4 4 4", "[2 1 1]"},
+		{"all-on-two", Need{Ranks: 8, MinNodes: 2, MaxNodes: 2}, "4 4 4 4", "[4 4]"},
+		{"at-least-two", Need{Ranks: 4, MinNodes: 2}, "4 4 4 4", "[2 2]"},
+		{"two-that-are-named", Need{Ranks: 4, MinNodes: 2, Nodes: filch.Nodes{Only: []filch.NodeName{"n1", "n2"}}}, "4 4 4 4", "[2 2]"},
+		{"planes-of-two", Need{Ranks: 4, MinNodes: 2, MaxNodes: 2, Layout: LayoutPlane, Plane: 2}, "4 4 4 4", "[2 2]"},
+		{"planes-of-four", Need{Ranks: 6, MinNodes: 2, MaxNodes: 2, Layout: LayoutPlane, Plane: 4}, "4 4 4 4", "[4 2]"},
+		{"packed", Need{Ranks: 5, MinNodes: 2, MaxNodes: 2, Layout: LayoutPlane, Plane: 1 << 30}, "4 4 4 4", "[4 1]"},
+		{"a-busy-neighbor", Need{Ranks: 4, MinNodes: 2, MaxNodes: 2}, "4 1 0 0", "[3 1]"},
+		{"the-own-node-is-busy", Need{Ranks: 4, MinNodes: 2, MaxNodes: 2}, "1 4 0 0", "[1 3]"},
+		{"any-number-of-nodes", Need{Ranks: 5, MinNodes: 1}, "4 4 4 4", "[4 1]"},
+	} {
+		c.need.Each = filch.Room{Slots: 1}
+		m := cluster(4, 4)
+		g := NewGather(c.need, m, "n1", Policy{}, 7)
+		s := newScene(t, g, m, 0)
+		for i, k := range strings.Fields(c.free) {
+			n, err := strconv.Atoi(k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.free[m.At(int32(i)).Name] = int32(n)
+		}
+		s.begin()
+		shares, ok := g.Ready()
+		var got []int32
+		for _, share := range shares {
+			got = append(got, share.Ranks)
+		}
+		if text := fmt.Sprint(got); text != c.want || !ok {
+			t.Errorf("%s: got %s, ready: %v, want %s", c.name, text, ok, c.want)
+		}
 	}
 }
 

@@ -82,6 +82,21 @@ func (n *Need) limit(total filch.Room) int32 {
 	return min(k, n.Ranks-max(n.MinNodes, 1)+1)
 }
 
+// part is the most ranks that the job's own node is asked for at first: an even part of the ranks
+// where the job asks for several nodes, so that the other nodes get as many, as with srun. Without
+// enough room elsewhere, the gather asks for more. A job that takes whole nodes, or holds spare
+// nodes, asks every node for all room anyway.
+func (n *Need) part() int32 {
+	if n.MinNodes <= 1 || n.Exclusive || n.Spare > 0 {
+		return n.Ranks
+	}
+	k := (n.Ranks + n.MinNodes - 1) / n.MinNodes
+	if p := n.Plane; n.Layout == LayoutPlane && p > 1 {
+		k = min((k-1)/p*p, n.Ranks-p) + p // whole planes, which may be as large as all ranks
+	}
+	return k
+}
+
 // Choose picks nodes for the job out of the offers: the node called first before
 // the others, then the largest offers. Choose takes the fewest nodes possible, but
 // with a range of nodes as many as allowed (as srun does).
