@@ -345,7 +345,7 @@ type TaskNews struct {
 	Tally record.Tally
 	State filch.State
 	Token int32 // TasksAdded: the token of the addition
-	Base  int32 // TasksAdded: the index of the first added task
+	Base  int32 // TasksAdded: the index of the first added task. TasksRefused: 1 + the number of the need that no node meets; 0: another reason
 	Err   *filch.Error
 }
 

@@ -21,6 +21,7 @@ type Table struct {
 	base  record.Need
 	list  []record.Need
 	known map[string]int // the number of a need, by its bytes
+	first []string       // the first task with a need, by the need's number
 }
 
 // New makes a Table for a job; the values in the job's spec hold for tasks without values
@@ -35,8 +36,8 @@ func Own(n *workflow.Need) bool {
 }
 
 // Number is the number of a task's need, as in [record.Spec.Need] after [Table.Fill]; shape
-// is nil for a task of one process.
-func (t *Table) Number(own *workflow.Need, shape *launcher.Shape) (int, error) {
+// is nil for a task of one process. Task names the task in messages.
+func (t *Table) Number(own *workflow.Need, shape *launcher.Shape, task string) (int, error) {
 	n, err := t.of(own)
 	if err != nil {
 		return 0, err
@@ -54,7 +55,7 @@ func (t *Table) Number(own *workflow.Need, shape *launcher.Shape) (int, error) {
 			return 0, filch.Errorf(filch.Invalid, "the tasks take more than %d different amounts of slots, memory, GPUs, nodes and resources", len(t.list)).
 				WithHint("round mem up, or submit several jobs")
 		}
-		t.list, t.known[key] = append(t.list, n), number
+		t.list, t.known[key], t.first = append(t.list, n), number, append(t.first, task)
 	}
 	return number, nil
 }
@@ -65,6 +66,35 @@ func (t *Table) Fill(sp *record.Spec) {
 		return
 	}
 	sp.Each, sp.Nodes, sp.Gang, sp.Needs = t.list[0].Each, t.list[0].Nodes, t.list[0].Gang, t.list[1:]
+}
+
+// unmet is the refusal of a job for a need that no node meets.
+type unmet struct {
+	err    *filch.Error
+	number int
+}
+
+func (u *unmet) Error() string { return u.err.Text }
+
+func (u *unmet) Unwrap() error { return u.err }
+
+// Refused is the refusal of a job by a launcher, with the number of the need that no node meets;
+// -1: for another reason.
+func Refused(err *filch.Error, number int) error {
+	if number < 0 {
+		return err
+	}
+	return &unmet{err, number}
+}
+
+// Blame names in the refusal of a job the first task with the need that no node meets. A nil
+// Table is of a job whose tasks all take the same.
+func (t *Table) Blame(err error) error {
+	u, ok := errors.AsType[*unmet](err)
+	if !ok || t == nil || u.number >= len(t.first) {
+		return err
+	}
+	return &filch.Error{Kind: u.err.Kind, Text: t.first[u.number] + ": " + u.err.Text, Hint: u.err.Hint}
 }
 
 // of is what a task takes: each value of the task's own stands in place of the job's.

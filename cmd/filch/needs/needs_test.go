@@ -41,7 +41,7 @@ func TestNumbersOfNeeds(t *testing.T) {
 			record.Need{Each: filch.Room{Slots: 2, MemBytes: 1 << 30, Named: "scratch=7"}, Nodes: &filch.Nodes{Only: []filch.NodeName{"n3"}, Exclude: []filch.NodeName{"n9"}}},
 		},
 	} {
-		got, err := table.Number(&c.own, nil)
+		got, err := table.Number(&c.own, nil, "")
 		if err != nil || got != c.want {
 			t.Fatalf("task %d has the need %d (%v), want %d", i, got, err, c.want)
 		}
@@ -58,14 +58,14 @@ func TestNumbersOfNeeds(t *testing.T) {
 func TestTooManyNeeds(t *testing.T) {
 	table := New(&record.Spec{})
 	for i := range record.MaxNeeds + 1 {
-		if _, err := table.Number(&workflow.Need{CPUs: int32(i + 1)}, nil); err != nil {
+		if _, err := table.Number(&workflow.Need{CPUs: int32(i + 1)}, nil, ""); err != nil {
 			t.Fatalf("need %d: %v", i, err)
 		}
 	}
-	if _, err := table.Number(&workflow.Need{CPUs: 5000}, nil); err == nil || !strings.Contains(err.Error(), "1025 different") {
+	if _, err := table.Number(&workflow.Need{CPUs: 5000}, nil, ""); err == nil || !strings.Contains(err.Error(), "1025 different") {
 		t.Errorf("one more is refused with %v", err)
 	}
-	if n, err := table.Number(&workflow.Need{CPUs: 3}, nil); n != 2 || err != nil {
+	if n, err := table.Number(&workflow.Need{CPUs: 3}, nil, ""); n != 2 || err != nil {
 		t.Errorf("a known need is %d (%v), want 2", n, err)
 	}
 }
@@ -101,7 +101,7 @@ func TestGangsAmongNeeds(t *testing.T) {
 		{workflow.Need{Nodelist: "n1,n3"}, &launcher.Shape{Ranks: 4}, 3, record.Gang{Ranks: 4, Nodes: 2}},
 		{workflow.Need{}, &launcher.Shape{Ranks: 4, MaxNodes: 4}, 1, record.Gang{Ranks: 4}},
 	} {
-		got, err := table.Number(&c.own, c.shape)
+		got, err := table.Number(&c.own, c.shape, "")
 		if table.Fill(sp); err != nil || got != c.want || sp.Need(got).Gang != c.gang {
 			t.Errorf("task %d: got the need %d with %+v, %v, want %d with %+v", i, got, sp.Need(got).Gang, err, c.want, c.gang)
 		}
@@ -114,7 +114,7 @@ func TestGangsAmongNeeds(t *testing.T) {
 		{launcher.Shape{Ranks: 8, MinNodes: 4, MaxNodes: 4}, "nodelist names 3 nodes, all of which a gang uses"},
 		{launcher.Shape{Ranks: 8, MinNodes: 1, MaxNodes: 2}, "nodelist names 3 nodes, all of which a gang uses"},
 	} {
-		if _, err := table.Number(&workflow.Need{Nodelist: "n[1-3]"}, &c.shape); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := table.Number(&workflow.Need{Nodelist: "n[1-3]"}, &c.shape, ""); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %s", c.shape, err, c.want)
 		}
 	}

@@ -6,24 +6,24 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// Prefix learns how many of a job's first tasks have ended, from the job's records.
-type Prefix struct {
+// prefix learns how many of a job's first tasks have ended, from the job's records.
+type prefix struct {
 	v    *view
 	next int32 // the first task that is not known to have ended
 }
 
-// OpenPrefix opens a job of tasks. The Prefix closes the client.
-func OpenPrefix(c *client.Client, id filch.JobID) (*Prefix, error) {
+// openPrefix opens a job of tasks. The prefix closes the client.
+func openPrefix(c *client.Client, id filch.JobID) (*prefix, error) {
 	v, _, err := openView(c, id)
 	if err != nil {
 		return nil, err
 	}
-	return &Prefix{v: v}, nil
+	return &prefix{v: v}, nil
 }
 
 // Passed returns a number that is larger than the numbers of all first tasks that have
 // ended; 0 if the first task has not ended.
-func (p *Prefix) Passed() (int32, error) {
+func (p *prefix) Passed() (int32, error) {
 	v := p.v
 	values, err := v.Read([]string{record.KeyJob(v.ID)})
 	if err == nil {
@@ -57,4 +57,4 @@ func (p *Prefix) Passed() (int32, error) {
 }
 
 // Close closes the client.
-func (p *Prefix) Close() { p.v.Conn.Close() }
+func (p *prefix) Close() { p.v.Conn.Close() }

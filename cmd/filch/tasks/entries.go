@@ -3,6 +3,7 @@ package tasks
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -53,6 +54,7 @@ func (f *submitFlags) entries(s *submit.Job, command []string) (source, error) {
 	}
 	if err == nil && named {
 		if table, err = f.needsOf(&s.Spec, text); err == nil {
+			f.table = table
 			_, err = text.Seek(0, io.SeekStart)
 		}
 	}
@@ -109,7 +111,7 @@ func (f *submitFlags) entry(t *workflow.Task, here string, job *record.Retry, ta
 		i.Gang = gang
 	}
 	if table != nil && err == nil {
-		number, err = table.Number(&t.Need, needs.ShapeOf(gang))
+		number, err = table.Number(&t.Need, needs.ShapeOf(gang), "") // known
 	}
 	if err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func seekable(in io.Reader) (io.ReadSeeker, error) {
 func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, error) {
 	table, list := needs.New(sp), workflow.NewEntries(text, f.fromJSON)
 	gangs := needs.Gangs{Job: f.each}
-	for {
+	for entry := 1; ; entry++ {
 		t, err := list.Next()
 		if errors.Is(err, io.EOF) {
 			table.Fill(sp)
@@ -147,7 +149,7 @@ func (f *submitFlags) needsOf(sp *record.Spec, text io.Reader) (*needs.Table, er
 		need := &t.Need
 		gang, own, err := gangs.Of(&need.Gang)
 		if err == nil {
-			_, err = table.Number(need, needs.ShapeOf(gang))
+			_, err = table.Number(need, needs.ShapeOf(gang), fmt.Sprintf("%s: entry %d", list.At(), entry))
 		}
 		if err == nil && own {
 			err = f.noGang(nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/halt"
+	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/progress"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -145,7 +146,7 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 		}
 		switch {
 		case news.What == launcher.TasksRefused:
-			return news, news.Err
+			return news, needs.Refused(news.Err, int(news.Base)-1)
 		case news.What == what && news.Token == token:
 			return news, nil
 		case news.What == launcher.TasksFinished:

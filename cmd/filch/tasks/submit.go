@@ -38,6 +38,7 @@ type submitFlags struct {
 	gangFlags
 	showFlags
 	lengths needs.Lengths
+	table   *needs.Table        // of the entries of a list; nil: all tasks take the same
 	each    *launcher.GangOrder // what -n makes of each task; nil: a process
 	program string              // the first word of the command
 	// the shape of a gang as the user gave it, for SLURM_*
@@ -189,7 +190,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	}
 	t, err := sendEvery(c, s, lines, f.delay)
 	if err != nil {
-		return err
+		return f.table.Blame(err)
 	}
 	defer t.Close()
 	tell(s.Total)

@@ -40,6 +40,7 @@ type runFlags struct {
 	resume                  string // a job; "" runs all tasks
 	replicas                int32
 	copies                  bool // --replicas is given
+	table                   *needs.Table
 	hookFlags
 	showFlags
 }
@@ -218,7 +219,7 @@ func (f *runFlags) submit(g *cli.Global, s *submit.Job, job WorkflowJob, bring f
 	}
 	t, err := send(c, s, nil)
 	if err != nil {
-		return err
+		return f.table.Blame(err)
 	}
 	defer t.Close()
 	job.ID, job.Tasks = t.Job, int(s.Total)
@@ -379,9 +380,9 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 			if rule != nil {
 				s.Spec.Retry = &record.Retry{Tasks: true}
 			}
-			number := 0
-			if number, err = table.Number(&w.Tasks[i].Need, needs.ShapeOf(item.Gang)); err != nil {
-				err = needs.At("task "+strconv.Quote(w.Tasks[i].Name), err)
+			number, task := 0, "task "+strconv.Quote(w.Tasks[i].Name)
+			if number, err = table.Number(&w.Tasks[i].Need, needs.ShapeOf(item.Gang), task); err != nil {
+				err = needs.At(task, err)
 			} else {
 				err = addNode(s, n, item, marks[i], rule, number)
 			}
@@ -405,6 +406,7 @@ func (f *runFlags) submission(w *workflow.Graph, tasks []int32, marks []workflow
 		return nil, nil, err
 	}
 	table.Fill(&s.Spec)
+	f.table = table
 	return s, &o, nil
 }
 

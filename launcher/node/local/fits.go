@@ -81,8 +81,8 @@ func (s *Self) Allows(d *stealer.Need, name filch.NodeName) bool {
 }
 
 // NeverFitsTask decides from the members' totals whether each task of a job can ever
-// start; nil if all can.
-func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
+// start; nil if all can. Number is of the need that no node meets, as in [record.Spec.Need].
+func (s *Self) NeverFitsTask(spec *record.Spec) (number int32, err *filch.Error) {
 	for n := range len(spec.Needs) + 1 {
 		need := spec.Need(n)
 		d := needOfTask(need)
@@ -90,10 +90,10 @@ func (s *Self) NeverFitsTask(spec *record.Spec) *filch.Error {
 			if need.Gang.Ranks == 0 && !s.roleBars(&d) && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
 				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
 			}
-			return err
+			return int32(n), err
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 func needOfTask(n record.Need) stealer.Need {

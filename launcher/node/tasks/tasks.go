@@ -125,10 +125,10 @@ func New(s *local.Self, m *records.Records) *Tasks {
 // accepted when every record is committed, or refused.
 func (w *Tasks) SubmitTasks(now time.Duration, client launcher.ClientID, s submit.Job, unixNS int64, out *launcher.Outbox) {
 	t := w.Turn(now, out)
-	never := w.NeverFitsTask(&s.Spec)
+	number, never := w.NeverFitsTask(&s.Spec)
 	switch {
 	case never != nil && !w.ListPartial && !w.Grows:
-		w.refuseTasks(t, client, 0, never)
+		t.Reply(client, launcher.TaskNews{What: launcher.TasksRefused, Base: 1 + number, Err: never})
 	case w.records.NoRoom() != nil:
 		w.refuseTasks(t, client, 0, w.records.NoRoom())
 	case !w.takesTasks() && len(w.early) >= earlyMax:
