@@ -95,15 +95,38 @@ func (rs *Runners) openGang(need record.Need, m made) {
 	rs.in.Go(func() {
 		var err error
 		m.sink, err = staging.NewSink(stdout, stderr, o.Append)
+		var e launcher.TaskEnd
+		if err != nil {
+			e = rs.gangs.unopened(&m.start, o.Keep, err)
+		}
 		rs.in.Post(func(*inputs.Turn) {
 			o.tasks--
-			if err != nil {
-				rs.QueueEnd(launcher.TaskEnd{Serial: m.start.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(), Text: "cannot write the output of a gang on " + string(rs.in.Self) + ": " + err.Error()})
+			if err == nil {
+				rs.startGang(need, m)
 				return
 			}
-			rs.startGang(need, m)
+			o.leave(m.start.Serial)
+			if e.Cut {
+				rs.Cuts.note(m.start, e.Text, e.Full)
+			}
+			rs.QueueEnd(e)
 		})
 	})
+}
+
+// unopened is the end of a gang whose files cannot be made. The reason goes to the segments, as
+// the last line of the task.
+func (gs *gangs) unopened(s *launcher.TaskStart, keep launcher.Keep, err error) launcher.TaskEnd {
+	name := "a file"
+	if file, ok := errors.AsType[*os.PathError](err); ok {
+		name = file.Path
+	}
+	e := launcher.TaskEnd{
+		Serial: s.Serial, Kind: launcher.CauseOurs, Code: filch.ExitOurs, Ended: time.Now().UnixNano(),
+		Text: fmt.Sprintf("cannot write %s, the output of task %d.%d, on %s: %s", name, s.Job, s.Index, gs.in.Self, proc.Reason(err)),
+	}
+	gs.keepOutput(&runningGang{start: *s, keep: keep, spool: output.NewSpool(gs.state)}, &e)
+	return e
 }
 
 // gangFiles are the absolute names of the files that all ranks of a gang write, "" for none.
@@ -253,9 +276,7 @@ func (rs *Runners) EndGang(e launcher.TaskEnd) {
 	if o := rs.orders[g.start.Job]; o != nil {
 		o.tasks--
 		o.since = time.Now()
-		if i := slices.Index(o.places, e.Serial); i >= 0 {
-			o.places[i] = 0
-		}
+		o.leave(e.Serial)
 	}
 	rs.in.Go(func() {
 		rs.gangs.keepOutput(g, &e)

@@ -87,6 +87,13 @@ func (o *order) place(s *launcher.TaskStart) int {
 	return i + 1
 }
 
+// leave frees the number of a task.
+func (o *order) leave(serial uint64) {
+	if i := slices.Index(o.places, serial); i >= 0 {
+		o.places[i] = 0
+	}
+}
+
 // runnerProcess is one runner. Until a process of the runner has said hello, the
 // runner's tasks wait.
 type runnerProcess struct {
