@@ -77,7 +77,8 @@ func (l *looks) read(q *launcher.TaskLook, seen *launcher.TaskSeen) {
 		m.At = 0
 		marks[m] = at
 	}
-	left := int(min(q.Limit, lookMax))
+	limit := int(min(q.Limit, lookMax))
+	left := limit
 	for _, t := range l.runner.tasks {
 		if t.out == nil || !q.Span.Has(t.start.Job, t.start.Index) {
 			continue
@@ -88,7 +89,13 @@ func (l *looks) read(q *launcher.TaskLook, seen *launcher.TaskSeen) {
 			m.At = marks[key]
 			if !q.Ended && left > 0 {
 				p := launcher.TaskPiece{}
-				if p.Data, m.At, p.Lost = t.out.after(i, m.At, left, q.Lines, l.runner.poll); len(p.Data) > 0 {
+				at := m.At
+				p.Data, m.At, p.Lost = t.out.after(i, at, left, q.Lines, l.runner.poll)
+				switch n := len(p.Data); {
+				case n == 0:
+				case q.Lines && n == left && left < limit && p.Data[n-1] != '\n':
+					m.At, seen.More = at, true // a line for the next answer, which has room
+				default:
 					p.Mark = m
 					seen.Pieces = append(seen.Pieces, p)
 					// Whole lines rarely fill the limit to the last byte.

@@ -186,6 +186,34 @@ func TestLookShowsARunningTask(t *testing.T) {
 	}
 }
 
+// An answer with the output of several tasks cuts no line, though the limit comes within one.
+func TestLookOfSeveralTasksKeepsLinesWhole(t *testing.T) {
+	r := newLookRig(t)
+	const lines, length = 10, 100
+	for _, i := range []uint64{7, 8, 9} {
+		r.begin(i, fmt.Sprintf(`printf '%%0%dd\n' $(seq %d); read -r line`, length-1, lines))
+	}
+	var seen launcher.TaskSeen
+	got := map[launcher.TaskIndex]int{}
+	for end := time.Now().Add(20 * time.Second); got[7]+got[8]+got[9] < 3*lines*length && time.Now().Before(end); {
+		seen = r.look(launcher.TaskLook{Limit: 2*length + length/2, Lines: true, Marks: seen.Running})
+		for _, p := range seen.Pieces {
+			if !strings.HasSuffix(string(p.Data), "\n") {
+				t.Fatalf("%d bytes of task %d end within a line: %q", len(p.Data), p.Mark.Index, p.Data)
+			}
+			got[p.Mark.Index] += len(p.Data)
+		}
+		if len(seen.Pieces) == 0 && seen.More {
+			t.Fatal("an answer without output says that there is more")
+		}
+	}
+	for i, n := range got {
+		if n != lines*length {
+			t.Errorf("task %d: got %d bytes, want %d", i, n, lines*length)
+		}
+	}
+}
+
 // A follower of a silent task costs the runner nothing: while the follower waits, the runner
 // has no timer for the follower, and sends no frame.
 func TestWatchOfASilentTaskWaitsForTheKernel(t *testing.T) {
