@@ -84,6 +84,21 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+func TestTagJudge(t *testing.T) {
+	line := func(name, worst string) string {
+		return "BenchmarkTag/" + name + "-2 \t 10\t 1000 ns/op\t 12.0 ms-mean\t " + worst + " ms-worst\n"
+	}
+	all := line("ended/node=n1", "90.0") + line("ended/node=n3", "110.0") + line("ungroup/node=n1", "40.0")
+	for _, c := range []struct {
+		out string
+		ok  bool
+	}{{all + line("ungroup/node=n3", "199.0"), true}, {all + line("ungroup/node=n3", "201.0"), false}, {all, false}, {"", false}} {
+		if v := judgeTag(c.out); v.ok != c.ok {
+			t.Errorf("%q gives %v (%s), want %v", c.out, v.ok, v.measured, c.ok)
+		}
+	}
+}
+
 func TestStoreJudges(t *testing.T) {
 	f := &figures{Stores: []storeFigure{
 		{Store: "filch", What: "lookup", Nodes: 3, Requests: 0.7, CPUUS: 60},
