@@ -38,12 +38,18 @@ func onTerminal(t *testing.T, args ...string) *terminal {
 // onTerminalWith is onTerminal with more variables.
 func onTerminalWith(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
+	return onTerminalOf(t, 101, env, args...)
+}
+
+// onTerminalOf is onTerminalWith on a terminal of so many columns.
+func onTerminalOf(t *testing.T, columns uint16, env []string, args ...string) *terminal {
+	t.Helper()
 	if err := shared.instance(); err != nil {
 		t.Fatal(err)
 	}
 	cmd := shared.filch(args...)
 	cmd.Env = append(cmd.Env, env...)
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 101})
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: columns})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // While nothing ends there is no news of a job, and yet the bar shows what runs.
@@ -15,6 +18,50 @@ func TestProgressOnATerminal(t *testing.T) {
 	x.code()
 	if err := shared.filch("cancel", "last").Run(); err != nil {
 		t.Error(err)
+	}
+}
+
+// On a terminal of 40 columns the bar stays on its line and keeps the rate and the failures; and
+// the lists of jobs, tasks and nodes keep their states, counts and codes, since their lines go on
+// below.
+func TestANarrowTerminalKeepsRateAndFailures(t *testing.T) {
+	const columns = 40
+	name := "narrow" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	gate := filepath.Join(t.TempDir(), "gate")
+	x := onTerminalOf(t, columns, nil, "submit", "-J", name, "--progress", "--array", "1-30", "--", "sh", "-c", "[ {} != 7 ] || exit 3; [ {} -le 20 ] || until test -e "+gate+"; do sleep 0.02; done")
+	x.await("20/30")
+	x.await("1 failed")
+	x.await("/s")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.code(); got != 1 {
+		t.Errorf("code %d, want 1: %q", got, x.screen())
+	}
+	whole := false
+	for drawn := range strings.SplitSeq(x.screen(), "\r\x1b[K") {
+		line, _, _ := strings.Cut(drawn, "\r\n")
+		if strings.HasPrefix(line, "job ") && len(line) >= columns {
+			t.Errorf("the bar has %d letters on %d columns: %q", len(line), columns, line)
+		}
+		whole = whole || strings.Contains(line, "/30") && strings.Contains(line, "1 failed") && strings.Contains(line, "/s")
+	}
+	if !whole {
+		t.Errorf("no line of the bar has both the rate and the failures: %q", x.screen())
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"ps", "-a", "--name", name}, `failed +1 +30 .*30, 29 ok, 1 failed`},
+		{[]string{"history", "--name", name}, `failed +1 `},
+		{[]string{"tasks", "last", "--state", "failed"}, ` 7 +failed +n[1-4] +[0-9.]+m?s +1 +3 `},
+		{[]string{"nodes"}, `n4 .* up +4 +[0-4] `},
+	} {
+		x := onTerminalOf(t, columns, nil, c.args...)
+		if got := x.code(); got != 0 || !regexp.MustCompile(c.want).MatchString(x.screen()) {
+			t.Errorf("filch %s on %d columns: code %d, want %q in\n%s", strings.Join(c.args, " "), columns, got, c.want, x.screen())
+		}
 	}
 }
 
