@@ -25,6 +25,9 @@ func (t *turn) batch() {
 		if known {
 			a.Missing = 0
 		}
+		if j.Asked > 0 {
+			a.Asked = j.Asked.Seconds()
+		}
 		switch {
 		case a.State == Ended:
 		case !known:
@@ -88,17 +91,25 @@ func (t *turn) over(a *Alloc, j Job) {
 		t.end(a, cmp.Or(a.Said, "was given back"))
 	case a.Worked > 0 || lived >= diedWithin:
 		t.p.Bad = 0
-		t.end(a, "ended: "+how)
+		t.end(a, said("ended", how))
 	case j.Cancelled:
 		// A person did this, for a reason that the pool does not know. The work may still
 		// need nodes, but not at once.
 		t.p.After = t.now.Add(afterCancel).UnixNano()
-		t.end(a, "was cancelled: "+how)
+		t.end(a, said("was cancelled", how))
 	case a.Began == 0:
-		t.failed(a, "ended before its start: "+how)
+		t.failed(a, said("ended before its start was seen", how))
 	default:
-		t.failed(a, fmt.Sprintf("ended after %s without work: %s", filch.ShortTime(lived.Round(time.Second)), how))
+		t.failed(a, said("ended after "+filch.ShortTime(lived.Round(time.Second))+" without work", how))
 	}
+}
+
+// said adds what the batch system says, if it says a thing.
+func said(text, how string) string {
+	if how == "" {
+		return text
+	}
+	return text + ": " + how
 }
 
 // nodes follows the nodes of the allocations.

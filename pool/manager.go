@@ -145,9 +145,7 @@ func (t *turn) blame(a *Alloc, why string) {
 
 func (t *turn) end(a *Alloc, how string) {
 	a.State, a.Said, a.Over = Ended, how, t.now.UnixNano()
-	t.p.Totals.Granted += a.Granted
-	t.p.Totals.Worked += a.Worked
-	t.p.Totals.Idle += a.Granted - a.Worked
+	t.p.Totals.add(a)
 	t.p.Ends = append(t.p.Ends, *a)
 	t.p.Ends = t.p.Ends[max(len(t.p.Ends)-keptEnds, 0):]
 	delete(t.m.idle, a.N)

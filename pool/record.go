@@ -77,6 +77,7 @@ type Alloc struct {
 	Slots   int32   `json:"slots,omitempty"`   // of these
 	Worked  float64 `json:"worked,omitempty"`  // seconds of nodes with work
 	Granted float64 `json:"granted,omitempty"` // seconds of nodes since the start
+	Asked   float64 `json:"asked,omitempty"`   // seconds of nodes in the request: the nodes times the time limit; 0 unknown
 	Missing int64   `json:"missing,omitempty"` // since when the batch system does not know the job
 }
 
@@ -84,9 +85,26 @@ type Alloc struct {
 type Totals struct {
 	Submitted int64   `json:"submitted"` // allocations
 	Failed    int64   `json:"failed"`    // of these, and of those that were refused
+	Asked     float64 `json:"asked"`
 	Granted   float64 `json:"granted"`
 	Worked    float64 `json:"worked"`
 	Idle      float64 `json:"idle"`
+}
+
+// Cost sums up all allocations, also those without an end.
+func (p *Pool) Cost() Totals {
+	sum := p.Totals
+	for i := range p.Allocs {
+		sum.add(&p.Allocs[i])
+	}
+	return sum
+}
+
+func (s *Totals) add(a *Alloc) {
+	s.Asked += a.Asked
+	s.Granted += a.Granted
+	s.Worked += a.Worked
+	s.Idle += a.Granted - a.Worked
 }
 
 // Pool is the record of a pool.

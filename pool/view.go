@@ -39,6 +39,8 @@ type Batch struct {
 type Job struct {
 	State JobState
 	Said  string // why it waits, or how it ended
+	// Asked is the time of nodes in the request: the nodes times the time limit; 0 unknown.
+	Asked time.Duration
 	// Cancelled is set after a cancel that this pool did not order: by a person.
 	Cancelled bool
 }

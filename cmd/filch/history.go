@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -25,15 +26,9 @@ type PastJob struct {
 	Again    bool   `json:"again,omitempty"` // an attempt, after which the job started again
 }
 
-func historyCommand(g *cli.Global) *cobra.Command {
-	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "cpu", "memory", "tasks"}}
-	bad, most := false, 0
-	all, since := false, time.Duration(0)
-	c := &cobra.Command{
-		Use:     "history",
-		GroupID: "jobs",
-		Short:   "list the jobs that have ended",
-		Long: `Lists the jobs that have ended, with times and counts. CPU is the processor time of
+// historyHelp is the help of filch history.
+func historyHelp() string {
+	return `Lists the jobs that have ended, with times and counts. CPU is the processor time of
 all ranks or tasks, MEMORY the peak of the largest process. The job that ended last
 is at the bottom. The nodes drop the oldest jobs when FILCH_STORE_BYTES is used up.
 On a terminal, jobs that ended badly are red.
@@ -43,7 +38,21 @@ files in ~/.filch/.history to which the launchers append, unless the setting his
 (FILCH_HISTORY=false filch up). The oldest files go when all have 256 MiB. Attempts after which a job started again have a line of their own.
 --instance chooses an instance.
 
-The columns of --columns and --sort are ` + columnText() + `.`,
+With --pools, the pools of all instances are listed, with the allocations that they sent to
+their batch system and the node-hours asked for, granted, worked and idle: see docs/pools.md.
+
+The columns of --columns and --sort are ` + columnText() + `.`
+}
+
+func historyCommand(g *cli.Global) *cobra.Command {
+	l := jobListing{usual: []string{"id", "name", "kind", "state", "code", "submitted", "waited", "elapsed", "cpu", "memory", "tasks"}}
+	bad, most, pools := false, 0, false
+	all, since := false, time.Duration(0)
+	c := &cobra.Command{
+		Use:     "history",
+		GroupID: "jobs",
+		Short:   "list the jobs that have ended",
+		Long:    historyHelp(),
 		Example: "  filch history\n  filch history -n 20 --bad\n  filch history --sort -elapsed -o id,name,elapsed,ended\n  filch history --all --since 7d --name 'dock*'\n  filch history --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +62,9 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 			earliest, err := cli.Since(cmd.Flags(), since)
 			if err := cmp.Or(err, l.check()); err != nil {
 				return err
+			}
+			if pools {
+				return batch.PrintPast(g.Instance, earliest, l.json)
 			}
 			if all {
 				return l.printAll(g.Instance, earliest, bad, most)
@@ -89,6 +101,7 @@ The columns of --columns and --sort are ` + columnText() + `.`,
 	c.Flags().IntVarP(&most, "last", "n", 0, "only the last `N`")
 	c.Flags().BoolVar(&bad, "bad", false, "only jobs that did not end well")
 	c.Flags().BoolVar(&all, "all", false, "jobs of all instances, also of those that are down")
+	c.Flags().BoolVar(&pools, "pools", false, "the pools of all instances and what they cost, in place of jobs")
 	cli.TimeVar(c.Flags(), &since, "since", 0, "only jobs that ended in the last `TIME`")
 	l.flags(c)
 	return c

@@ -132,7 +132,7 @@ func serve(ctx context.Context, cfg config.Config, w *watch.Watch, nice int) err
 	go d.Reap(ctx)
 	pools, stopPools := context.WithCancel(ctx)
 	defer stopPools()
-	go keepPools(pools, n.Dir, n.Keeper, filch.Build(commit), w.Log(), d)
+	go keepPools(pools, n.Dir, n.Keeper, filch.Build(commit), c.History, w.Log(), d)
 	err = d.Run(ctx)
 	switch d.WentDown() {
 	case "":

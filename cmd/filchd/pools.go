@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
@@ -26,8 +28,9 @@ const (
 
 // keepPools starts the process that holds the pools of the instance, while there are pools,
 // and tells the launcher d whether there are: then a run that does not fit may wait for
-// nodes. Without pools, keepPools waits until a record of pools changes.
-func keepPools(ctx context.Context, dir place.Dir, filch, build string, log *slog.Logger, d *daemon.Daemon) {
+// nodes. Without pools, keepPools waits until a record of pools changes. History is the folder
+// for what pools cost, "" for none.
+func keepPools(ctx context.Context, dir place.Dir, filch, build, history string, log *slog.Logger, d *daemon.Daemon) {
 	for have := false; ctx.Err() == nil; {
 		now, seen, err := havePools(dir, build)
 		if err == nil && now != have {
@@ -37,7 +40,7 @@ func keepPools(ctx context.Context, dir place.Dir, filch, build string, log *slo
 		pause := poolsAgain
 		switch {
 		case have:
-			err := keep(ctx, dir, filch, log)
+			err := keep(ctx, dir, filch, history, log)
 			if ctx.Err() != nil {
 				return
 			}
@@ -97,10 +100,11 @@ func look(c *client.Client, key dht.Key, seen map[dht.Key]dht.Version) ([]byte, 
 }
 
 // keep runs filch pool keep until it ends, and writes what it prints to the log.
-func keep(ctx context.Context, dir place.Dir, filch string, log *slog.Logger) error {
-	p := exec.CommandContext(ctx, filch, "pool", "keep", dir.Base, dir.Instance, dir.Node)
+func keep(ctx context.Context, dir place.Dir, filch, history string, log *slog.Logger) error {
+	p := exec.CommandContext(ctx, filch, "pool", "keep", "--history="+history, dir.Base, dir.Instance, dir.Node)
 	r, w := io.Pipe()
 	p.Stderr, p.WaitDelay = w, time.Second
+	p.Cancel = func() error { return p.Process.Signal(unix.SIGTERM) } // the process writes the history
 	go func() {
 		lines := bufio.NewScanner(r)
 		for lines.Scan() {

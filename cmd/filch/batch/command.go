@@ -86,14 +86,11 @@ func readAll(c *client.Client) (all []*pool.Pool, err error) {
 }
 
 func show(all []*pool.Pool) {
-	t := &ui.Table{Head: []string{"POOL", "SYSTEM", "STATE", "MAX", "COMING", "RUN", "ENDING", "ASKED", "FAILED", "NODE-H", "WORKED", "HELD BY"}, Right: map[int]bool{3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true}}
+	t := &ui.Table{Head: []string{"POOL", "SYSTEM", "STATE", "MAX", "COMING", "RUN", "ENDING", "SENT", "FAILED", "ASKED", "GRANTED", "WORKED", "IDLE", "HELD BY"}, Right: map[int]bool{3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true, 12: true}}
 	for _, p := range all {
 		count := map[pool.State]int{}
-		granted, worked := p.Totals.Granted, p.Totals.Worked
 		for i := range p.Allocs {
-			a := &p.Allocs[i]
-			count[a.State]++
-			granted, worked = granted+a.Granted, worked+a.Worked
+			count[p.Allocs[i].State]++
 		}
 		state := "on"
 		switch {
@@ -102,13 +99,10 @@ func show(all []*pool.Pool) {
 		case p.Paused != "":
 			state = "paused"
 		}
-		share := "-"
-		if granted > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*worked/granted)
-		}
+		sum := p.Cost()
 		t.Add(p.Name, p.System, state, strconv.Itoa(p.Max), strconv.Itoa(count[pool.Planned]+count[pool.Queued]+count[pool.Started]),
 			strconv.Itoa(count[pool.Joined]), strconv.Itoa(count[pool.Ending]), strconv.FormatInt(p.Totals.Submitted, 10), strconv.FormatInt(p.Totals.Failed, 10),
-			fmt.Sprintf("%.2f", granted/3600), share, string(p.Holder))
+			askedHours(&sum), hours(sum.Granted), hours(sum.Worked), hours(sum.Idle), string(p.Holder))
 	}
 	t.Print()
 	for _, p := range all {
@@ -131,6 +125,26 @@ func show(all []*pool.Pool) {
 			note("%s", p.Said)
 		}
 	}
+}
+
+// hours prints seconds of nodes as node-hours.
+func hours(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) }
+
+// askedHours is - if the batch system does not tell what was asked for.
+func askedHours(sum *pool.Totals) string {
+	if sum.Asked == 0 {
+		return "-"
+	}
+	return hours(sum.Asked)
+}
+
+// CostText says what a pool asked for, and what came of it.
+func CostText(sum *pool.Totals) string {
+	text := filch.Plural(int(sum.Submitted), "allocation") + "; node-hours: "
+	if sum.Asked > 0 {
+		text += hours(sum.Asked) + " asked for, "
+	}
+	return text + fmt.Sprintf("%s granted, %s worked, %s idle", hours(sum.Granted), hours(sum.Worked), hours(sum.Idle))
 }
 
 type addOptions struct {

@@ -36,7 +36,8 @@ const (
 
 // keepCommand is filch pool keep, which the launcher starts.
 func keepCommand() *cobra.Command {
-	return &cobra.Command{
+	history := ""
+	c := &cobra.Command{
 		Use: "keep BASE INSTANCE NODE", Hidden: true, Args: cobra.ExactArgs(3), Short: "hold the pools of an instance",
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
@@ -51,25 +52,35 @@ func keepCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k := &holder{c: c, dir: dir, self: self, pools: map[string]*held{}}
+			node, err := place.ReadNode(dir.NodeFile())
+			if err != nil {
+				return err
+			}
+			k := &holder{c: c, dir: dir, self: self, history: history, uuid: node.UUID, pools: map[string]*held{}}
 			return k.run(ctx)
 		},
 	}
+	c.Flags().StringVar(&history, "history", "", "write what pools cost into `FOLDER`")
+	return c
 }
 
 // holder follows the pools of an instance for one node.
 type holder struct {
-	c     *client.Client
-	dir   place.Dir
-	self  string // the filch program
-	pools map[string]*held
+	c       *client.Client
+	dir     place.Dir
+	self    string // the filch program
+	uuid    string // of the instance
+	history string // the folder of the history; "": none is kept
+	pools   map[string]*held
 }
 
 // held is the node's part in one pool.
 type held struct {
 	m    *pool.Manager
 	next time.Time
-	said string // the last line of the log
+	said string     // the last line of the log
+	past time.Time  // the last write into the history
+	last *pool.Pool // in the last look; nil: this node does not hold the pool
 }
 
 func (k *holder) run(ctx context.Context) error {
@@ -111,6 +122,11 @@ func (k *holder) run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			for _, h := range k.pools { // any order
+				if h.last != nil {
+					_ = k.keepPast(h.last, h) // the launcher ends
+				}
+			}
 			return nil
 		case <-tick.C:
 		}
@@ -131,6 +147,7 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 	if err != nil || p == nil {
 		return false, err
 	}
+	h.last = nil
 	if p.Removed && len(p.Allocs) == 0 {
 		return false, nil
 	}
@@ -157,6 +174,7 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 	}
 	orders, save := h.m.Look(time.Now(), p, v)
 	if !save {
+		h.last = p
 		return true, nil
 	}
 	ok, err := write(k.c, p, was)
@@ -164,6 +182,11 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 		return true, err
 	}
 	h.m.Saved()
+	if h.last = p; p.Removed && len(p.Allocs) == 0 || time.Since(h.past) >= pastEvery {
+		if err := k.keepPast(p, h); err != nil {
+			h.log("pool %s: the history has not what the pool cost: %v", name, err)
+		}
+	}
 	for _, o := range orders {
 		k.carryOut(ctx, p, sys, h, o)
 	}

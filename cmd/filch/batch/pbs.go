@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/filch-hpc/filch"
@@ -39,6 +40,10 @@ func (s pbs) look(ctx context.Context) (*pool.Batch, error) {
 			State   string `json:"job_state"`
 			Comment string `json:"comment"`
 			Exit    *int   `json:"Exit_status"`
+			Asks    struct {
+				Nodes int    `json:"nodect"`
+				Wall  string `json:"walltime"`
+			} `json:"Resource_List"`
 		}
 	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
@@ -47,6 +52,7 @@ func (s pbs) look(ctx context.Context) (*pool.Batch, error) {
 	b := &pool.Batch{Jobs: map[string]pool.Job{}, Name: map[string]string{}}
 	for id, j := range list.Jobs { // any order: names are unique among jobs that are not over
 		to := pbsJob(j.State, j.Comment, j.Exit)
+		to.Asked = asked(strconv.Itoa(j.Asks.Nodes), j.Asks.Wall)
 		b.Jobs[id] = to
 		if to.State != pool.JobOver || b.Name[j.Name] == "" {
 			b.Name[j.Name] = id

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/pool"
 )
 
@@ -132,23 +134,34 @@ func (s slurm) submit(ctx context.Context, name, script string, args []string) (
 }
 
 func (s slurm) look(ctx context.Context) (*pool.Batch, error) {
-	out, err := s.run(ctx, "", "squeue", "--noheader", "--me", "--states=all", "--format=%i|%T|%j|%r")
+	out, err := s.run(ctx, "", "squeue", "--noheader", "--me", "--states=all", "--format=%i|%T|%j|%D|%l|%r")
 	if err != nil {
 		return nil, err
 	}
 	b := &pool.Batch{Jobs: map[string]pool.Job{}, Name: map[string]string{}}
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimSpace(line), "|", 4)
-		if len(f) < 4 {
+		f := strings.SplitN(strings.TrimSpace(line), "|", 6)
+		if len(f) < 6 {
 			continue
 		}
-		j := slurmJob(f[1], f[3])
+		j := slurmJob(f[1], f[5])
+		j.Asked = asked(f[3], f[4])
 		b.Jobs[f[0]] = j
 		if j.State != pool.JobOver || b.Name[f[2]] == "" {
 			b.Name[f[2]] = f[0]
 		}
 	}
 	return b, nil
+}
+
+// asked is the time of nodes that a batch job asks for; 0 of a job without a time limit.
+func asked(nodes, limit string) time.Duration {
+	n, err := strconv.Atoi(nodes)
+	each, e := spec.Time(limit)
+	if err != nil || e != nil || n < 1 {
+		return 0
+	}
+	return time.Duration(n) * each
 }
 
 // slurmJob maps the states of Slurm (squeue(1), "JOB STATE CODES").

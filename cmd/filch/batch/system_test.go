@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch/pool"
 )
@@ -49,7 +50,7 @@ func TestMadeUpPBS(t *testing.T) {
 	write("qdel", `echo "$@" >`+dir+`/deleted`)
 	write("qstat", `cat <<'END'
 {"Jobs": {"12.head": {"Job_Name": "filch-a-p-1", "job_state": "H", "comment": "held by an operator"},
-"13.head": {"Job_Name": "filch-a-p-2", "job_state": "R"},
+"13.head": {"Job_Name": "filch-a-p-2", "job_state": "R", "Resource_List": {"nodect": 2, "walltime": "01:30:00"}},
 "14.head": {"Job_Name": "filch-a-p-3", "job_state": "F", "Exit_status": 271}}}
 END`)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -69,7 +70,7 @@ END`)
 	}
 	for job, want := range map[string]pool.Job{
 		"12.head": {State: pool.JobHeld, Said: "held by an operator"},
-		"13.head": {State: pool.JobRunning},
+		"13.head": {State: pool.JobRunning, Asked: 3 * time.Hour},
 		"14.head": {State: pool.JobOver, Said: "exit status 271", Cancelled: true},
 	} { // any order
 		if b.Jobs[job] != want {
@@ -84,6 +85,30 @@ END`)
 	}
 	if got, _ := os.ReadFile(filepath.Join(dir, "deleted")); string(got) != "13.head\n" {
 		t.Errorf("qdel got %q", got)
+	}
+}
+
+// TestVia: the words of a command reach another host as they are. The ssh is made up.
+func TestVia(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ssh", `[ "$1 $2 $3 $4" = "-oBatchMode=yes -oConnectTimeout=10 -- login1" ] || exit 9; shift 4; exec sh -c "$*"`)
+	write("sbatch", `cat >`+dir+`/script; for a; do echo "<$a>"; done >`+dir+`/args; echo "12;far"`)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	s := systems["slurm"](&pool.Spec{Via: "login1"})
+	id, err := s.submit(context.Background(), "filch-a-p-1", "exec true\n", []string{"--comment=it's $HOME", "-C", "a&b"})
+	args, _ := os.ReadFile(filepath.Join(dir, "args"))
+	script, _ := os.ReadFile(filepath.Join(dir, "script"))
+	want := "<--parsable>\n<--job-name=filch-a-p-1>\n<--no-requeue>\n<--comment=it's $HOME>\n<-C>\n<a&b>\n"
+	if err != nil || id != "12" || string(args) != want || string(script) != "exec true\n" {
+		t.Errorf("submit: %q, %v; sbatch got %q and the script %q", id, err, args, script)
+	}
+	if none := missing(s); len(none) > 0 {
+		t.Errorf("missing: %v", none)
 	}
 }
 
