@@ -145,6 +145,7 @@ varint:
 var cmdArrows = map[string][]string{
 	"cmd/filch/batch":     {"cli", "ui"},
 	"cmd/filch/bcast":     {"ui"},
+	"cmd/filch/campaign":  {"batch", "bringup", "cli", "ui"},
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/forecast":  {"cli", "taskrecords", "ui"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
+	"github.com/filch-hpc/filch/cmd/filch/campaign"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/dashboard"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
@@ -34,6 +35,7 @@ func commands() []command {
 		{name: "run", build: alone(runCommand)},
 		{name: "submit", build: tasks.SubmitCommand},
 		{name: "workflow", build: tasks.WorkflowCommand},
+		{name: "campaign", build: campaign.Command},
 		{name: "retry", build: tasks.RetryCommand},
 		{name: "attach", build: attachCommand},
 		{name: "logs", build: logsCommand},

@@ -270,7 +270,7 @@ func ReadDirectives(script, mark string) ([][]string, error) {
 		rest, ours := strings.CutPrefix(line, mark)
 		switch {
 		case ours && rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
-			words, err := splitWords(rest)
+			words, err := SplitWords(rest)
 			if err != nil {
 				return nil, invalid("%s in a line of %s", err.Error(), mark)
 			}
@@ -320,9 +320,9 @@ func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 	return all, err
 }
 
-// splitWords splits s as a shell would, with quotes but without expansion; a word that
+// SplitWords splits s as a shell would, with quotes but without expansion; a word that
 // begins with # ends the line.
-func splitWords(s string) ([]string, error) {
+func SplitWords(s string) ([]string, error) {
 	var words []string
 	var b strings.Builder
 	var quote byte

@@ -16,23 +16,26 @@ import (
 	"time"
 )
 
-// login starts an instance of one launcher without slots, as on a login node.
-func (r *rig) login(name string) {
+// address is an address of this machine that all nodes reach.
+func (r *rig) address() string {
 	r.t.Helper()
-	address := ""
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, a := range list {
 		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && ip.IP.To4() != nil {
-			address = ip.IP.String()
-			break
+			return ip.IP.String()
 		}
 	}
-	if address == "" {
-		r.t.Fatal("this machine has no address besides loopback, so no node could join")
-	}
+	r.t.Fatal("this machine has no address besides loopback, so no node could join")
+	return ""
+}
+
+// login starts an instance of one launcher without slots, as on a login node.
+func (r *rig) login(name string) {
+	r.t.Helper()
+	address := r.address()
 	r.env = append(r.env, "FILCH_INSTANCE="+name)
 	if out, code := r.filch("up", "--instance", name, "--nodes", "1", "--slots", "0", "--address", address); code != 0 {
 		r.t.Fatalf("filch up: %d\n%s", code, out)

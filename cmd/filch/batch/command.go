@@ -332,10 +332,18 @@ func onPool(g *cli.Global, use, short string, f func(p *pool.Pool) error) *cobra
 }
 
 func removeCommand(g *cli.Global) *cobra.Command {
-	return onPool(g, "rm POOL", "remove a pool: its allocations drain, and end when nothing runs there", func(p *pool.Pool) error {
-		p.Removed = true
-		return nil
-	})
+	return onPool(g, "rm POOL", "remove a pool: its allocations drain, and end when nothing runs there", remove)
+}
+
+func remove(p *pool.Pool) error {
+	p.Removed = true
+	return nil
+}
+
+// Remove removes a pool. The record stays; its last allocation may end minutes later.
+func Remove(c *client.Client, name string) error {
+	_, err := change(c, name, remove)
+	return err
 }
 
 func pauseCommand(g *cli.Global) *cobra.Command {

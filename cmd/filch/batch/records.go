@@ -55,6 +55,12 @@ func list(c *client.Client) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
+// Read reads a pool; nil: there was none of the name. The record of a removed pool stays.
+func Read(c *client.Client, name string) (*pool.Pool, error) {
+	p, _, err := read(c, name)
+	return p, err
+}
+
 // read reads a pool; nil: there is none of the name.
 func read(c *client.Client, name string) (*pool.Pool, dht.Version, error) {
 	rs, err := store(c, dht.Op{Code: dht.OpLookup, Key: keyOf(name), Consistent: true})

@@ -34,6 +34,9 @@ func (o *upOptions) listenHost() (string, error) {
 	return "127.0.0.1", nil
 }
 
+// OutwardAddress is the address of this machine that the nodes of an allocation reach.
+func OutwardAddress() (string, error) { return nicsHere().fabric(launchNode(), true) }
+
 // nic is a network interface.
 type nic struct {
 	name         string
