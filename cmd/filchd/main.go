@@ -38,8 +38,25 @@ var commit = "unknown"
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		complain(err)
+		if errors.As(err, new(wrongInput)) {
+			os.Exit(filch.ExitUsage)
+		}
 		os.Exit(filch.ExitOurs)
 	}
+}
+
+// wrongInput is the error of a setting that makes no sense, or of a file with settings: the command
+// that started filchd exits with 2, as for a wrong option.
+type wrongInput struct{ error }
+
+func (w wrongInput) Unwrap() error { return w.error }
+
+// ofSettings is the error of reading settings.
+func ofSettings(err error) error {
+	if e, ok := errors.AsType[*filch.Error](err); ok && e.Kind == filch.Invalid {
+		return wrongInput{err}
+	}
+	return err
 }
 
 func complain(err error) {
@@ -55,7 +72,7 @@ func run(args []string) error {
 		return yamlMain()
 	}
 	if len(args) == 3 && args[0] == "config" {
-		return configMain(args[1], args[2])
+		return ofSettings(configMain(args[1], args[2]))
 	}
 	if len(args) != 1 {
 		return filch.Errorf(filch.Invalid, "filchd takes the path of a node.json").WithHint("`filch up` starts filchd")
@@ -66,7 +83,7 @@ func run(args []string) error {
 	}
 	cfg, err := config.Load(args[0])
 	if err != nil {
-		return err
+		return ofSettings(err)
 	}
 	// One processor: goroutines hand every input on to other goroutines. With a second
 	// processor each hand-over wakes another thread, and the cores belong to the ranks.

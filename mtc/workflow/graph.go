@@ -168,7 +168,7 @@ func (g *Graph) CheckInputs(size func(path string) (int64, error)) ([]File, erro
 		n, err := size(f.Path)
 		if err != nil {
 			t := &g.Tasks[list[start[i]]]
-			return nil, filch.Errorf(filch.NotFound, "task %s: its input %s is written by no task and is not there: %v", quote(t.Name), quote(f.Path), err).
+			return nil, filch.Errorf(filch.Invalid, "task %s: its input %s is written by no task and is not there: %v", quote(t.Name), quote(f.Path), err).
 				WithHint("create the file, or list it in the outputs of a task")
 		}
 		if f.Size < 0 {

@@ -330,7 +330,7 @@ func (p *startedLauncher) await(d time.Duration) error {
 // failure is the last message of a launcher before its end.
 func (p *startedLauncher) failure() error {
 	said, _ := os.ReadFile(p.stderr)
-	return filchd.SaidBy(said, fmt.Sprintf("the launcher %s ended at once (%s)", p.dir.Node, p.cmd.ProcessState))
+	return filchd.SaidBy(said, fmt.Sprintf("the launcher %s ended at once (%s)", p.dir.Node, p.cmd.ProcessState), p.cmd.ProcessState.ExitCode())
 }
 
 // seeds asks the first launcher for its addresses, which are known once the

@@ -63,16 +63,18 @@ func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code 
 		return nil, 0, filch.Errorf(filch.Timeout, "%s did not end within %s", path, filch.ShortTime(wait))
 	case !errors.As(err, &failed):
 		return nil, 0, filch.Errorf(filch.Internal, "cannot run %s: %s", path, place.Cause(err))
+	case failed.ExitCode() == filch.ExitUsage && said.Len() > 0:
+		return nil, 0, SaidBy(said.Bytes(), "", failed.ExitCode())
 	case failed.ExitCode() > 0 && failed.ExitCode() < filch.ExitOurs:
 		return stdout, failed.ExitCode(), nil
 	}
-	return nil, 0, SaidBy(said.Bytes(), fmt.Sprintf("filchd %s ended (%s)", args[0], failed))
+	return nil, 0, SaidBy(said.Bytes(), fmt.Sprintf("filchd %s ended (%s)", args[0], failed), failed.ExitCode())
 }
 
 // SaidBy is the error that filchd wrote to its standard error, in lines that
 // begin with `filch: error: ` and `filch: hint: `; without such lines the text is
-// ended, with the last line.
-func SaidBy(said []byte, ended string) error {
+// ended, with the last line. The exit code of filchd tells whether the input was wrong.
+func SaidBy(said []byte, ended string, code int) error {
 	text, hint := "", ""
 	for line := range bytes.SplitSeq(said, []byte("\n")) {
 		if s, ok := bytes.CutPrefix(line, []byte("filch: error: ")); ok {
@@ -87,7 +89,11 @@ func SaidBy(said []byte, ended string) error {
 			text += ": " + tail
 		}
 	}
-	e := filch.Errorf(filch.Internal, "%s", text)
+	kind := filch.Internal
+	if code == filch.ExitUsage {
+		kind = filch.Invalid
+	}
+	e := filch.Errorf(kind, "%s", text)
 	if hint != "" {
 		e = e.WithHint("%s", hint)
 	}

@@ -100,7 +100,7 @@ func (f *runFlags) checkInputs(g *workflow.Graph, name string, report func(err e
 		}
 		if _, err := f.inputSize(in.Path); err != nil {
 			t := &g.Tasks[readers[start[i]]]
-			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, ui.Cause(err)).
+			report(filch.Errorf(filch.Invalid, "%s:%d: task %q: its input %q is written by no task and is not there: %s", name, t.Line, t.Name, in.Path, ui.Cause(err)).
 				WithHint("create the file, or list it in the outputs of a task"))
 		}
 	}
