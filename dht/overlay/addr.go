@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -118,8 +119,16 @@ func fromMultiaddr(m ma.Multiaddr) (net.IP, int, error) {
 // parseAddr reads HOST:PORT as a multiaddr, resolving a host's name.
 func parseAddr(addr string) (ma.Multiaddr, error) {
 	t, err := net.ResolveTCPAddr("tcp", addr)
+	var name *net.DNSError
+	if host, _, bad := net.SplitHostPort(addr); errors.As(err, &name) && bad == nil && name.Name == host {
+		why := "no name server told the address of this name"
+		if name.IsNotFound {
+			why = "no address of this name is known"
+		}
+		return nil, filch.Errorf(filch.Unavailable, "cannot use address %q: %s", addr, why)
+	}
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "cannot use address %q: want HOST:PORT (%v)", addr, err)
+		return nil, filch.Errorf(filch.Invalid, "cannot use address %q: want HOST:PORT", addr)
 	}
 	if t.IP == nil || t.Port == 0 {
 		return nil, filch.Errorf(filch.Invalid, "cannot use address %q: want HOST:PORT", addr)
