@@ -24,14 +24,14 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-// mirrored is a daemon with a fake runner and a queue, whose folder is not there
+// mirrored is a daemon with fake runners and a queue, whose folder is not there
 // yet.
-func mirrored(t *testing.T) (*rig, *fakeRunner, mirror.Queue) {
+func mirrored(t *testing.T) (*rig, *fakeRunners, mirror.Queue) {
 	cfg := testConfig(t)
 	q := mirror.Of(place.Home(filepath.Join(t.TempDir(), "a")), "u")
 	cfg.Mirror = string(q)
-	f := &fakeRunner{}
-	c := &crew{begin: func(int) (*fakeRunner, error) { return f, nil }}
+	f := &fakeRunners{}
+	c := &crew{begin: f.add}
 	return startWith(t, cfg, func(d *Daemon) { d.keepers.Port.Runner = c.start }), f, q
 }
 
@@ -107,7 +107,7 @@ func TestKillsAreDoubted(t *testing.T) {
 	tasks := r.bag(1, nil)
 	poll(t, "the task to begin", func() bool { return len(f.tasks()) == 1 })
 	began := time.Now()
-	_ = f.conn.Send(wire.KindTaskEnds, 0, []launcher.TaskEnd{{Serial: f.tasks()[0].Serial, Kind: launcher.CauseSignal, Code: sigKill}})
+	_ = f.list()[0].conn.Send(wire.KindTaskEnds, 0, []launcher.TaskEnd{{Serial: f.tasks()[0].Serial, Kind: launcher.CauseSignal, Code: sigKill}})
 	if n := until(t, tasks, launcher.TasksFinished); n.Tally.Killed != 1 || time.Since(began) < holdBackTime {
 		t.Errorf("got %+v after %v, want a killed task after %v", n, time.Since(began), holdBackTime)
 	}
@@ -125,8 +125,8 @@ func TestHungMirrorHasAVoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Mirror = string(q)
-	f := &fakeRunner{}
-	c := &crew{begin: func(int) (*fakeRunner, error) { return f, nil }}
+	f := &fakeRunners{}
+	c := &crew{begin: f.add}
 	var pipe string
 	r := startWith(t, cfg, func(d *Daemon) {
 		d.keepers.Port.Runner = c.start

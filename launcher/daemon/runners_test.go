@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -100,6 +101,41 @@ func (f *fakeRunner) end() {
 	_ = f.conn.Send(wire.KindTaskEnds, 0, ends)
 }
 
+// fakeRunners are the fake runners of a daemon, in the order of their starts.
+type fakeRunners struct {
+	mu  sync.Mutex // guards all
+	all []*fakeRunner
+}
+
+func (fs *fakeRunners) add(int) (*fakeRunner, error) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.all = append(fs.all, &fakeRunner{})
+	return fs.all[len(fs.all)-1], nil
+}
+
+func (fs *fakeRunners) list() []*fakeRunner {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return slices.Clone(fs.all)
+}
+
+// tasks are the starts that all of them were told.
+func (fs *fakeRunners) tasks() []launcher.TaskStart {
+	var all []launcher.TaskStart
+	for _, f := range fs.list() {
+		all = append(all, f.tasks()...)
+	}
+	return all
+}
+
+// end tells the ends of all tasks that were started.
+func (fs *fakeRunners) end() {
+	for _, f := range fs.list() {
+		f.end()
+	}
+}
+
 // withRunners starts a daemon whose runners are made by begin.
 func withRunners(t *testing.T, slots int32, begin func(n int) (*fakeRunner, error)) (*rig, *crew) {
 	cfg := testConfig(t)
@@ -167,8 +203,8 @@ func TestManyTasksThatCannotBeStarted(t *testing.T) {
 // A cancel ends tasks whose runner is not there yet.
 func TestCancelBeforeTheRunnerIsThere(t *testing.T) {
 	gate := make(chan struct{})
-	f := &fakeRunner{}
-	r, c := withRunners(t, 4, func(int) (*fakeRunner, error) { <-gate; return f, nil })
+	fakes := &fakeRunners{}
+	r, c := withRunners(t, 4, func(n int) (*fakeRunner, error) { <-gate; return fakes.add(n) })
 	open := sync.OnceFunc(func() { close(gate) })
 	defer open()
 	tasks := r.bag(100, nil)
@@ -179,40 +215,33 @@ func TestCancelBeforeTheRunnerIsThere(t *testing.T) {
 		t.Errorf("got %+v", n)
 	}
 	open()
-	if got := f.tasks(); len(got) > 0 {
+	if got := fakes.tasks(); len(got) > 0 {
 		t.Errorf("%d tasks that were cancelled were started", len(got))
 	}
 }
 
-// What a runner had that vanished is given to the next one, and ends once.
+// A node has a runner for each slot. The task of a runner that vanished is given to the next
+// runner, and ends once.
 func TestRunnerVanishes(t *testing.T) {
-	var mu sync.Mutex
-	var all []*fakeRunner
-	r, _ := withRunners(t, 4, func(int) (*fakeRunner, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, &fakeRunner{})
-		return all[len(all)-1], nil
-	})
-	nth := func(i int) *fakeRunner {
-		mu.Lock()
-		defer mu.Unlock()
-		if i < len(all) {
-			return all[i]
-		}
-		return nil
-	}
+	fakes := &fakeRunners{}
+	r, _ := withRunners(t, 4, fakes.add)
 	tasks := r.bag(4, nil)
 	until(t, tasks, launcher.TasksAccepted)
-	poll(t, "the tasks to begin", func() bool { f := nth(0); return f != nil && len(f.tasks()) == 4 })
-	nth(0).conn.Close()
-	poll(t, "the tasks to begin anew", func() bool { f := nth(1); return f != nil && len(f.tasks()) == 4 })
-	for _, s := range nth(1).tasks() {
-		if s.Attempt != 2 {
-			t.Errorf("got %+v, want attempt 2", s)
-		}
+	poll(t, "the tasks to begin", func() bool { return len(fakes.tasks()) == 4 })
+	began := fakes.list()
+	if len(began) != 4 {
+		t.Fatalf("4 tasks have %d runners, want 4", len(began))
 	}
-	nth(1).end()
+	lost := began[0].tasks()[0].Index
+	began[0].conn.Close()
+	poll(t, "the task to begin anew", func() bool { return len(fakes.tasks()) == 5 })
+	again := fakes.list()[4].tasks()
+	if len(again) != 1 || again[0].Index != lost || again[0].Attempt != 2 {
+		t.Errorf("the next runner has %+v, want task %d, attempt 2", again, lost)
+	}
+	for _, f := range fakes.list()[1:] {
+		f.end()
+	}
 	if n := until(t, tasks, launcher.TasksFinished); n.Tally.OK != 4 {
 		t.Errorf("got %+v", n)
 	}

@@ -78,3 +78,48 @@ func TestBindBeyondTheMachine(t *testing.T) {
 		t.Error("bound to a CPU that this machine does not have")
 	}
 }
+
+// The thread stays on the CPUs of its last child, and goes back for a child without a mask.
+func TestBinderMovesTheThreadOnce(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	all, err := AffinityOf(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first int32
+	for all[first/bits.UintSize]&(1<<(first%bits.UintSize)) == 0 {
+		first++
+	}
+	b := NewBinder()
+	defer b.Release()
+	for _, c := range []struct {
+		what string
+		bind []int32
+		want Mask
+	}{
+		{"a mask", []int32{first}, MaskOf([]int32{first})},
+		{"the same mask", []int32{first}, MaskOf([]int32{first})},
+		{"no mask", nil, all},
+		{"the mask again", []int32{first}, MaskOf([]int32{first})},
+		{"a CPU that this machine does not have", []int32{5000}, all},
+	} {
+		b.Bind(MaskOf(c.bind))
+		now, err := AffinityOf(0)
+		if err != nil || now.String() != c.want.String() {
+			t.Errorf("%s: the thread has %s, %v; want %s", c.what, now, err, c.want)
+		}
+		if bound := now.String() != all.String(); bound != b.Bound() {
+			t.Errorf("%s: Bound is %v, want %v", c.what, b.Bound(), bound)
+		}
+	}
+	moved := MaskOf([]int32{first})
+	b.Bind(moved)
+	if err := all.apply(); err != nil { // behind the binder's back
+		t.Fatal(err)
+	}
+	b.Bind(MaskOf([]int32{first}))
+	if now, _ := AffinityOf(0); now.String() != all.String() {
+		t.Error("a second child on the same CPUs moved the thread")
+	}
+}

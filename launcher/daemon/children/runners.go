@@ -17,10 +17,9 @@ import (
 
 // Limits of the runners.
 const (
-	// slotsPerRunner is how many slots one runner serves: a runner forks some thousand
-	// tasks a second, one at a time.
-	slotsPerRunner = 16
-	maxRunners     = 16
+	// maxRunners bounds the runners of a node. A node with fewer slots has a runner for
+	// each slot: the runner's thread then forks every task on the CPU where it stands.
+	maxRunners = 16
 	// startsPerFrame bounds the starts in one frame.
 	startsPerFrame = 256
 	// runnerTries in a row may fail before tasks are refused.
@@ -43,6 +42,7 @@ type Runners struct {
 	slots    int32               // of the node
 	holdBack func(e launcher.TaskEnd) bool
 	all      []*runnerProcess
+	byCPU    map[int32]*runnerProcess // the runner that forks on a CPU
 	temps    *temps
 	orders   map[filch.JobID]*order
 	bySerial map[uint64]*runnerProcess // of the started tasks, by serial
@@ -110,7 +110,7 @@ type runnerProcess struct {
 func NewRunners(in *inputs.Queue, keepers *Keepers, slots int32, doubt func(e launcher.TaskEnd) bool) *Runners {
 	return &Runners{
 		in: in, keepers: keepers, slots: slots, holdBack: doubt, orders: map[filch.JobID]*order{}, bySerial: map[uint64]*runnerProcess{},
-		looks: newLooks(), wants: make(chan *runnerProcess, maxRunners),
+		byCPU: map[int32]*runnerProcess{}, looks: newLooks(), wants: make(chan *runnerProcess, maxRunners),
 	}
 }
 
@@ -159,31 +159,40 @@ func (rs *Runners) forgetIdle(idle time.Duration, n int) {
 	}
 }
 
-// Start queues a task for the runner with the fewest tasks, until the end of the turn.
+// Start queues a task for its runner, until the end of the turn.
 func (rs *Runners) Start(s launcher.TaskStart) {
 	if !rs.begun {
 		rs.begun = true
 		rs.in.Go(rs.spawner)
-		n := (int(rs.slots) + slotsPerRunner - 1) / slotsPerRunner
-		for range min(max(n, 1), maxRunners) {
+		for range min(max(rs.slots, 1), maxRunners) {
 			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}, ordered: map[filch.JobID]bool{}})
 		}
 	}
-	r := rs.all[0]
-	for _, x := range rs.all[1:] {
-		if len(x.tasks) < len(r.tasks) {
-			r = x
-		}
-	}
-	if p := rs.bySerial[s.After]; p != nil {
-		r = p
-	}
+	r := rs.choose(&s)
 	r.tasks[s.Serial] = s
 	r.queue = append(r.queue, s)
 	rs.bySerial[s.Serial] = r
 	if o := rs.orders[s.Job]; o != nil {
 		o.tasks++
 	}
+}
+
+// choose returns the runner for a task: that of the task before it, else that of its first
+// CPU, else the runner with the fewest tasks. CPUs are shared out among the runners as they
+// come into use.
+func (rs *Runners) choose(s *launcher.TaskStart) *runnerProcess {
+	if r := rs.bySerial[s.After]; r != nil {
+		return r
+	}
+	if len(s.CPUs) == 0 {
+		return slices.MinFunc(rs.all, func(a, b *runnerProcess) int { return len(a.tasks) - len(b.tasks) })
+	}
+	r := rs.byCPU[s.CPUs[0]]
+	if r == nil {
+		r = rs.all[len(rs.byCPU)%len(rs.all)]
+		rs.byCPU[s.CPUs[0]] = r
+	}
+	return r
 }
 
 // Stop ends a task; a task still waiting for its runner never begins.

@@ -56,3 +56,37 @@ func TestCutsAreBounded(t *testing.T) {
 		t.Errorf("got %d jobs and %d tasks", len(c.jobs), c.Count())
 	}
 }
+
+// Tasks on one CPU have one runner, CPUs are shared out evenly, and a task goes to the
+// runner of the task before it.
+func TestRunnersShareCPUs(t *testing.T) {
+	rs := NewRunners(inputs.New("n1", watch.Discard()), nil, 4, nil)
+	for range 4 {
+		rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}})
+	}
+	used := map[*runnerProcess]int{}
+	for _, cpu := range []int32{16, 32, 48, 64, 80, 96, 112, 128} { // of one kind on some machines
+		r := rs.choose(&launcher.TaskStart{CPUs: []int32{cpu, cpu + 1}})
+		if again := rs.choose(&launcher.TaskStart{CPUs: []int32{cpu}}); again != r {
+			t.Errorf("CPU %d has two runners", cpu)
+		}
+		used[r]++
+	}
+	for _, r := range rs.all {
+		if used[r] != 2 {
+			t.Errorf("a runner has %d of 8 CPUs, want 2", used[r])
+		}
+	}
+	rs.bySerial[7] = rs.all[3]
+	if r := rs.choose(&launcher.TaskStart{After: 7, CPUs: []int32{16}}); r != rs.all[3] {
+		t.Error("a successor has another runner than the task before it")
+	}
+	for i, r := range rs.all {
+		for serial := range 3 - i%3 {
+			r.tasks[uint64(serial)] = launcher.TaskStart{}
+		}
+	}
+	if r := rs.choose(&launcher.TaskStart{}); r != rs.all[2] {
+		t.Error("a task without CPUs did not go to the runner with the fewest tasks")
+	}
+}

@@ -23,6 +23,10 @@ const (
 	startsQueued = 64 << 10
 	// spawnsPerTurn bounds the forks before the runner handles other events.
 	spawnsPerTurn = 8
+	// boundFor is how long the thread stays on the CPU of its last child: while brief tasks
+	// follow each other, the thread does not move. Beside a long task that needs the CPU,
+	// the thread would wait.
+	boundFor = 20 * time.Millisecond
 	// strayEvery is how often the runner looks for processes left by ended tasks.
 	strayEvery = time.Second
 	// endsPerFrame bounds the ends reported in a frame.
@@ -53,6 +57,9 @@ type runner struct {
 	looks  *looks
 	strays strayWatch
 	meter  proc.Meter
+	cpus   proc.Binder
+	idle   *proc.Timer // releases the thread
+	forks  int         // since the timer was set
 	again  *proc.Timer // more forks are due
 	gone   bool        // the launcher
 
@@ -96,7 +103,7 @@ func newRunner(p proc.Place) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{
-		poll: poll, place: p,
+		poll: poll, place: p, cpus: proc.NewBinder(),
 		orders: map[filch.JobID]*taskOrder{}, tasks: map[uint64]*task{}, next: map[uint64]successor{}, byPID: map[int]*task{},
 	}
 	proc.CloseOnExec()
@@ -236,6 +243,28 @@ func (r *runner) spawn() {
 	if len(r.queue) > 0 && r.again == nil {
 		r.again = r.poll.After(0, func() { r.again = nil })
 	}
+}
+
+// bind makes the next child start on some CPUs, and releases the thread once no child has
+// followed for boundFor.
+func (r *runner) bind(cpus []int32) {
+	r.cpus.Bind(proc.MaskOf(cpus))
+	r.forks++
+	if r.idle == nil && r.cpus.Bound() {
+		r.watchForks()
+	}
+}
+
+func (r *runner) watchForks() {
+	r.forks = 0
+	r.idle = r.poll.After(boundFor, func() {
+		r.idle = nil
+		if r.forks > 0 {
+			r.watchForks()
+			return
+		}
+		r.cpus.Release()
+	})
 }
 
 // end notes an end, to be reported with the other ends of this turn.

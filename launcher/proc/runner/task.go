@@ -208,8 +208,7 @@ func (r *runner) fork(t *task, path string, argv []string, fds []uintptr) (pid, 
 	pidfd = -1
 	limits := proc.RaiseLimits(o.what.Rlimits)
 	defer limits.Restore()
-	bound, _ := proc.Bind(proc.MaskOf(s.CPUs), "") // an unbound task runs, too
-	defer bound.Restore()
+	r.bind(s.CPUs)
 	old := unix.Umask(int(o.what.Umask))
 	defer unix.Umask(old)
 	attr := &syscall.ProcAttr{
