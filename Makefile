@@ -31,7 +31,7 @@ DESTDIR  ?=
 # The C compiler of the helper, where GOARCH is not this machine's.
 CROSS_CC ?=
 
-.PHONY: help build install uninstall dist check test test-all testbed sim sim-million bench proof golden fuzz demo man clean
+.PHONY: help build install uninstall dist check test test-all rooted simulations testbed sim sim-million bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -81,20 +81,32 @@ test: ## what every user can: units, scenes, scripts, some seeds, real MPI on vi
 	@echo 'not run: what needs root (other users, cgroups, full disks, network namespaces, Slurm), planted faults, all seeds: make test-all, as root'
 
 # What `make test` leaves out. ROOTED holds packages of which all tests need root,
-# SIZED those with tests that are smaller with -short, and LARGE names those tests.
+# SIZED those with simulations that are smaller with -short, and LARGE names these. TIMED
+# names the tests of ./launcher/proc that -short leaves out.
 ROOTED   := ./testbed/dashboard ./testbed/metrics ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
-SIZED    := ./launcher/node ./launcher/proc ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
-LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestSilentLauncher$$|^TestKeeperStopped|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
+SIZED    := ./launcher/node ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
+TIMED    := ^TestSilentLauncher$$|^TestKeeperStopped
 
+# The simulations need both cores and no clock; the tests as root mostly wait for a clock.
+# So the simulations run beside them, with the time that these leave over (SCHED_IDLE).
 test-all: ## the rest, as root: other users, cgroups, network namespaces, Slurm, planted faults, all seeds
 	@[ "$$(id -u)" = 0 ] || { echo 'make test-all needs root'; exit 1; }
 	@scripts/install-deps -n test-all
 	@$(MAKE) --no-print-directory -s build
-	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy ./mtc/queue
-	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots ./testbed/sim/pool
+	@chrt --idle 0 $(MAKE) --no-print-directory simulations & \
+	$(MAKE) --no-print-directory rooted; rooted=$$?; \
+	wait $$! && exit $$rooted
+
+rooted:
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,root) --packages ./... -- -tags root -run '^TestRoot' -vet=off -p 1 -count=$(COUNT) -timeout 15m
 	FILCH_BIN=$(abspath $(BIN))/filch $(call SUM,hosts) --packages '$(ROOTED)' -- -tags root -vet=off -p 1 -count=$(COUNT) -timeout 20m
-	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 20m
+	$(call SUM,timed) --packages ./launcher/proc -- -run '$(TIMED)' -vet=off -count=$(COUNT) -timeout 15m
+
+simulations:
+	$(GO) test -count=1 -timeout 30m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/record ./mtc/policy ./mtc/queue
+	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots ./testbed/sim/pool
+	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 30m
 
 # DIST=DIR takes the packages from there instead of building them.
 testbed: build $(if $(DIST),,dist) ## containers: nodes killed, paused, cut off under MPI; the packages on a bare Debian
