@@ -225,7 +225,8 @@ func (v *victim) freeze(x *xfer, m *message.Means, thief *filch.Member, want int
 			x.addRange(j, s)
 		}
 		here = min(here, int64(v.core.cfg.Bounds.Offer-len(x.offer.Tasks)))
-		for _, it := range j.queue.Cut(suits, here, &space) {
+		near := j.queue.CutNear(suits, thief.Name, here, &space)
+		for _, it := range slices.Concat(near, j.queue.Cut(suits, here-int64(len(near)), &space)) {
 			want--
 			x.addTask(j, it, false)
 		}

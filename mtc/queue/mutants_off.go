@@ -7,4 +7,5 @@ const (
 	mutantBound     = false
 	mutantAscending = false
 	mutantLevelless = false
+	mutantDataless  = false
 )

@@ -16,5 +16,6 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"ascending", "TestReadyCutsEverySecondTask"},
 		{"levelless", "TestCriticalPathFirst"},
+		{"dataless", "TestThiefGetsTasksWithItsData"},
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
@@ -191,5 +192,31 @@ func TestDedicatedTasksStartFirst(t *testing.T) {
 	}
 	if index, ok := q.First(); ok {
 		t.Errorf("an empty queue starts task %d", index)
+	}
+}
+
+// TestThiefGetsTasksWithItsData: of about equally urgent tasks, a thief gets those with most of their
+// input on the thief's node first; a more urgent task goes before these.
+func TestThiefGetsTasksWithItsData(t *testing.T) {
+	const sec = time.Second
+	task := func(index int32, level time.Duration, node filch.NodeName) Item {
+		return Item{Index: index, Level: level, Inputs: []policy.Input{{Node: node, Bytes: 100}, {Node: "c", Bytes: 10}}}
+	}
+	for _, c := range []struct {
+		urgent time.Duration // the level of the first task
+		most   int64
+		want   []int32
+	}{{10 * sec, 9, []int32{2, 4}}, {10 * sec, 1, []int32{2}}, {20 * sec, 9, nil}} {
+		q := Ready{}
+		for _, it := range []Item{task(0, c.urgent, "a"), task(1, 10*sec, "a"), task(2, 10*sec, "b"), task(3, 10*sec, "a"), task(4, 9*sec, "b"), task(5, sec, "b")} {
+			q.Shared.Push(it)
+		}
+		space := 4096
+		if got := indices(q.CutNear(nil, "b", c.most, &space)); !slices.Equal(got, c.want) {
+			t.Errorf("behind a level of %v a thief gets %v at most %d, want %v", c.urgent, got, c.most, c.want)
+		}
+		if q.Check(); len(q.Shared)+len(c.want) != 6 {
+			t.Errorf("%d tasks are left of 6", len(q.Shared))
+		}
 	}
 }
