@@ -47,6 +47,33 @@ func TestGivingMovesTasks(t *testing.T) {
 	}
 }
 
+// A bag goes in equal parts to as many nodes as the submission says (MATRIX v1, 3.4): where nobody
+// steals, these nodes run all of the bag.
+func TestBagGoesToSomeNodes(t *testing.T) {
+	const nodes, total = 9, 180
+	for spread, want := range map[string]int{"1": 1, "log": 3, "sqrt": 3, "all": nodes} {
+		r := newRig(t, nodes, 2, policy.Policy{Victims: policy.NoStealing})
+		r.length = slow(10 * time.Millisecond)
+		s := submit.Job{Job: 1, Total: total}
+		var err error
+		if s.Spread, err = policy.ParseSpreading(spread); err != nil {
+			t.Fatal(err)
+		}
+		r.submit(3, s)
+		if got, want := r.run(1, time.Minute).Tally(), (record.Tally{OK: total}); got != want {
+			t.Errorf("spread %s: tally %+v, want %+v", spread, got, want)
+		}
+		if len(r.byNode) != want {
+			t.Errorf("spread %s: tasks ran on %d nodes, want %d: %v", spread, len(r.byNode), want, r.byNode)
+		}
+		for n, k := range r.byNode {
+			if k != total/want {
+				t.Errorf("spread %s: %s ran %d tasks, want %d", spread, n, k, total/want)
+			}
+		}
+	}
+}
+
 // A thief under dvs asks the classes on the mesh round the leader of the job, in the paper's
 // order (DVS, algorithm 1), and steals from the first node that has work.
 func TestThiefAsksInTheOrderOfTheMesh(t *testing.T) {

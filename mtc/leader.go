@@ -109,7 +109,7 @@ func (c *Core) replan(j *job) {
 	chosen := j.leader.plan.Choice.Kind
 	if j.leader.plan.Update(c.now) && !mutants.OldLevels {
 		j.queue.Relevel(j.leader.plan.Level)
-		if c.mover.Kind == policy.Auto && j.leader.plan.Choice.Kind != chosen {
+		if c.mover.Kind == policy.Auto && j.leader.plan.Choice.Kind != chosen && !mutants.OldPlaces {
 			c.mover.again(j)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
+	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/queue"
 )
@@ -106,7 +107,12 @@ func (c *Core) Policy() policy.Policy {
 }
 
 // victims is the present choice of victims.
-func (m *mover) victims() policy.Victims { return m.Thieves(m.core.cfg.Victims) }
+func (m *mover) victims() policy.Victims {
+	if v := m.Thieves(m.core.cfg.Victims); v != policy.NoStealing || !mutants.StealsOn {
+		return v
+	}
+	return policy.Random
+}
 
 // said takes in the load of a node.
 func (m *mover) said(from filch.NodeName, w *message.WorkSay) {

@@ -65,5 +65,11 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unset", "TestBundleOfEnds"},
 		{"unset", "TestWaitOfAThief"},
 		{"take-once", "TestMergesDoneTwice"},
+		{"taker-keeps", "TestTakeoverChoosesNodes"},
+		{"load-blind", "TestTakeoverChoosesNodes"},
+		{"old-places", "TestChoiceChangesPlaces"},
+		{"choice-stays", "TestChoiceChangesPlaces"},
+		{"steals-on", "TestVictimsChangeWhileRunning"},
+		{"unspread", "TestBagGoesToSomeNodes"},
 	})
 }

@@ -212,7 +212,7 @@ func (f *failover) adoptBlock(j *job, num int32, b *record.Block, taken []byte, 
 			f.rest(j, it, from)
 			continue
 		}
-		if j.queue.Hold(&it); f.core.mover.Kind.Asks() && j.Graph() {
+		if j.queue.Hold(&it); f.core.mover.Kind.Asks() && j.Graph() && !mutants.TakerKeeps {
 			f.core.mover.place(j, it)
 			continue
 		}

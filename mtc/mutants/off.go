@@ -34,4 +34,7 @@ const (
 	FreeSuccessor = false
 	SuccessorLost = false
 	CopyCounts    = false
+	TakerKeeps    = false
+	OldPlaces     = false
+	StealsOn      = false
 )

@@ -47,6 +47,9 @@ var (
 	FreeSuccessor bool // a successor takes no room
 	SuccessorLost bool // the task of a successor that never began is forgotten
 	CopyCounts    bool // a copy that fails counts as a crash of the task
+	TakerKeeps    bool // a node keeps the tasks that it takes over from a dead node
+	StealsOn      bool // a node looks for tasks where nobody shall steal
+	OldPlaces     bool // tasks that wait keep their places when auto changes its choice
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -67,7 +70,7 @@ func Plant(name string) bool {
 		"gang-early":   &GangEarly,
 		"recall-tries": &RecallTries, "fill-once": &FillOnce, "blind-fill": &BlindFill,
 		"takes-all": &TakesAll, "one-room": &OneRoom,
-		"bad-copy-wins": &BadCopyWins, "loser-runs": &LoserRuns, "copy-counts": &CopyCounts, "free-successor": &FreeSuccessor, "successor-lost": &SuccessorLost,
+		"bad-copy-wins": &BadCopyWins, "loser-runs": &LoserRuns, "copy-counts": &CopyCounts, "taker-keeps": &TakerKeeps, "old-places": &OldPlaces, "steals-on": &StealsOn, "free-successor": &FreeSuccessor, "successor-lost": &SuccessorLost,
 	} {
 		*p = n == name
 		known = known || *p

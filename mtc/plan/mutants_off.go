@@ -3,4 +3,8 @@
 package plan
 
 // The planted faults, all off; see mutants_on.go.
-const mutantInOrder = false
+const (
+	mutantInOrder = false
+	mutantStays   = false
+	mutantFlips   = false
+)

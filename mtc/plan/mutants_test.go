@@ -15,5 +15,7 @@ func init() { plant = Plant }
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"in-order", "TestUrgentFirst"},
+		{"choice-stays", "TestChoiceBeforeLengths"},
+		{"choice-flips", "TestChoiceIsSteady"},
 	})
 }

@@ -158,7 +158,7 @@ func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Dura
 
 // far reports whether an estimate is so far from the estimate in use that an order by
 // lengths may change: by a quarter.
-func far(now, used float64) bool { return math.Abs(now-used) > 0.25*used }
+func far(now, used float64) bool { return math.Abs(now-used) > 0.25*used || mutantFlips && now != used }
 
 // The levels are computed again at most once per updateEach for each updateTasks tasks: a
 // million tasks take some hundred milliseconds.
@@ -224,7 +224,9 @@ func (p *Plan) compute() {
 		}
 		p.levels[i] = add(max(p.Length(i), 1), behind)
 	}
-	p.Choice = f.Choose()
+	if !mutantStays || p.Choice.Why == "" {
+		p.Choice = f.Choose()
+	}
 }
 
 // sureEnds is how many known lengths the choice of a policy trusts. With fewer, a task counts in

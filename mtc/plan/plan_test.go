@@ -117,6 +117,37 @@ func TestChoiceBeforeLengths(t *testing.T) {
 	}
 }
 
+// TestChoiceIsSteady: transfers take 6.05 % of the time, and auto chooses adage from 6 % on. While
+// the bandwidth moves by less than a quarter, auto keeps the choice; once the network is twice as
+// fast, auto changes the choice, and keeps the new one.
+func TestChoiceIsSteady(t *testing.T) {
+	const rate, output = 100_000_000, 605_000_000
+	p := made(t, []record.GraphNode{{Kind: "first", Length: 93 * time.Second, Output: output}, {Length: time.Second, Parents: []int32{0}}, {Length: time.Millisecond, Parents: []int32{1}}})
+	now := time.Duration(0)
+	choices := []policy.Kind{p.Choice.Kind}
+	moved := func(bytes int64) {
+		p.Moved(bytes, time.Second)
+		p.Ended(0, filch.OK, "n1", 93*time.Second, output)
+		now += time.Minute
+		if p.Update(now); p.Choice.Kind != choices[len(choices)-1] {
+			choices = append(choices, p.Choice.Kind)
+		}
+	}
+	moved(rate)
+	for k := range 40 {
+		moved(rate * []int64{115, 115, 87, 87}[k%4] / 100)
+	}
+	if want := []policy.Kind{policy.MLB, policy.ADAGE}; !slices.Equal(choices, want) {
+		t.Errorf("while the bandwidth moves by 15 %%, auto chooses %v, want %v", choices, want)
+	}
+	for range 40 {
+		moved(2 * rate)
+	}
+	if want := []policy.Kind{policy.MLB, policy.ADAGE, policy.MLB}; !slices.Equal(choices, want) {
+		t.Errorf("after the bandwidth doubled, auto chose %v, want %v", choices, want)
+	}
+}
+
 // million is a workflow of a million tasks with two parents each.
 func million() []record.GraphNode {
 	nodes := make([]record.GraphNode, 1_000_000)

@@ -52,7 +52,7 @@ func (f *Profile) Choose() Choice {
 	switch {
 	case share < autoData:
 		return Choice{MLB, why}
-	case share > autoBound && f.Fan <= autoFan:
+	case share > autoBound && (f.Fan <= autoFan || mutantCrowds):
 		return Choice{MDL, fmt.Sprintf("%s, and no output has more than %d readers", why, autoFan)}
 	}
 	return Choice{ADAGE, why}

@@ -30,4 +30,11 @@ const (
 	mutantHomely      = false
 	mutantNarrow      = false
 	mutantEager       = false
+	mutantAutoMesh    = false
+	mutantCrowds      = false
+	mutantNoLeap      = false
+	mutantSameNext    = false
+	mutantUnfixed     = false
+	mutantFarFirst    = false
+	mutantUnspread    = false
 )

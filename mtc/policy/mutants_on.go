@@ -30,6 +30,13 @@ var (
 	mutantNarrow      bool // a thief asks as many nodes after failures as before
 	mutantEager       bool // the wait after a failure does not double
 	mutantUnset       bool // the settings of waits and bundles count for nothing
+	mutantAutoMesh    bool // auto takes DVS for its thieves
+	mutantCrowds      bool // auto binds tasks to an output that many tasks read
+	mutantNoLeap      bool // leapfrog: a thief does not ask the node that stole from it
+	mutantSameNext    bool // sequential: a thief asks the same nodes after a failure
+	mutantUnfixed     bool // fixed: a thief draws its neighbors anew
+	mutantFarFirst    bool // near: a thief begins with nodes of any group
+	mutantUnspread    bool // a bag stays on the node of its submission
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -63,6 +70,13 @@ func Plant(name string) bool {
 		"unset":        &mutantUnset,
 		"narrow":       &mutantNarrow,
 		"eager":        &mutantEager,
+		"auto-dvs":     &mutantAutoMesh,
+		"crowds":       &mutantCrowds,
+		"no-leap":      &mutantNoLeap,
+		"same-next":    &mutantSameNext,
+		"unfixed":      &mutantUnfixed,
+		"far-first":    &mutantFarFirst,
+		"unspread":     &mutantUnspread,
 	} {
 		*p = n == name
 		known = known || *p

@@ -35,5 +35,12 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"gives-all", "TestGiver"},
 		{"narrow", "TestThiefWidens"},
 		{"eager", "TestBackOff"},
+		{"auto-dvs", "TestThievesOfAPolicy"},
+		{"crowds", "TestAuto"},
+		{"no-leap", "TestLeapfrog"},
+		{"same-next", "TestSequentialVictims"},
+		{"unfixed", "TestFixedVictims"},
+		{"far-first", "TestVictimsAreDrawnAnew"},
+		{"unspread", "TestSpreading"},
 	})
 }

@@ -73,6 +73,8 @@ func (p Policy) Thieves(usual Victims) Victims {
 	switch {
 	case p.Balance == ByGiving:
 		return NoStealing
+	case p.Victims == ByDefault && p.Kind == Auto && mutantAutoMesh:
+		return Mesh
 	case p.Victims == ByDefault:
 		return usual
 	}

@@ -100,3 +100,21 @@ func TestThresholdIsATenthOfTheNetwork(t *testing.T) {
 		}
 	}
 }
+
+// TestThievesOfAPolicy: thieves choose victims as usual unless the policy names a choice; where
+// busy nodes give tasks, nobody steals.
+func TestThievesOfAPolicy(t *testing.T) {
+	for text, want := range map[string]Victims{
+		"auto": Hierarchical, "mlb": Hierarchical, "adage": Hierarchical, "auto:balance=both": Hierarchical,
+		"auto:victims=dvs": Mesh, "mdl:victims=random": Random, "flds:victims=none": NoStealing,
+		"auto:balance=give": NoStealing, "mlb:victims=leapfrog,balance=give": NoStealing,
+	} {
+		p, err := Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Thieves(Hierarchical); got != want {
+			t.Errorf("with %s thieves choose their victims by %q, want %q", text, got, want)
+		}
+	}
+}

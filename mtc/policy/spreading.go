@@ -43,5 +43,8 @@ func (s Spreading) Nodes(n int) int {
 	default:
 		n = 1
 	}
+	if mutantUnspread {
+		n = 1
+	}
 	return max(n, 1)
 }

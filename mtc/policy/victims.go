@@ -67,7 +67,7 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 			return m.mesh(s.Self, s.Source)
 		}
 	case Hierarchical:
-		if me := m.Get(s.Self); me != nil && me.Group != "" && s.Failures%2 == 0 {
+		if me := m.Get(s.Self); me != nil && me.Group != "" && s.Failures%2 == 0 && !mutantFarFirst {
 			if p := m.Get(s.Teller); p != nil && p.Group != me.Group {
 				break // work is elsewhere
 			}
@@ -76,11 +76,16 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 			}
 		}
 	case Sequential:
+		if mutantSameNext {
+			s.Failures = 0
+		}
 		return m.after(s.Self, s.Width, s.Failures)
 	case Fixed:
-		return m.after(s.Self, min(s.Width, m.root(s.Self)), 0)
+		if !mutantUnfixed {
+			return m.after(s.Self, min(s.Width, m.root(s.Self)), 0)
+		}
 	case Leapfrog:
-		if p := m.Get(s.Thief); p != nil && lends(p) && s.Failures == 0 {
+		if p := m.Get(s.Thief); p != nil && lends(p) && s.Failures == 0 && !mutantNoLeap {
 			return []filch.NodeName{s.Thief}
 		}
 	case Lifeline:
