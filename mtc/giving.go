@@ -24,8 +24,8 @@ func (m *mover) give() {
 		c.waits.at = min(c.waits.at, g.At(m.now, true))
 	}
 	if g.Over(m.now) {
-		if to := g.End(m.now, m.load()); to != "" {
-			c.victim.push(to, policy.Half(c.Load()))
+		if to, n := g.End(m.now, m.load(), c.Load()); to != "" {
+			c.victim.push(to, n)
 		}
 		c.waits.at = min(c.waits.at, g.At(m.now, c.Load() > 0))
 	}

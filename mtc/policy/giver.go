@@ -113,12 +113,19 @@ func (g *Giver) Over(now time.Duration) bool {
 	return g.asked != nil && (len(g.asked) == 0 || g.at <= now)
 }
 
-// End ends a round and returns the node that gets tasks, "" for none. own is the load of this
-// node.
-func (g *Giver) End(now time.Duration, own Load) (to filch.NodeName) {
+// End ends a round and returns the node that gets tasks, "" for none, and the number of tasks. own
+// is the load of this node, of whose tasks so many may go: half goes to a node without work, and to
+// another node no more than makes the waits equal. With half in any case, tasks would go to and fro.
+func (g *Giver) End(now time.Duration, own Load, tasks int64) (to filch.NodeName, n int64) {
 	if g.least != "" && (own.Wait() >= g.most || mutantGivesAll) && g.load.lighter(&own) {
-		to, g.wait = g.least, 0
+		n = Half(tasks)
+		if w := own.Wait(); g.load.Wait() > 0 && !mutantToAndFro {
+			n = int64(float64(tasks) * float64(w-g.load.Wait()) / float64(2*w))
+		}
+		if n > 0 {
+			to, g.wait = g.least, 0
+		}
 	}
 	g.again(now)
-	return to
+	return to, n
 }

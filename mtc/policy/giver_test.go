@@ -29,7 +29,8 @@ func TestGiver(t *testing.T) {
 				t.Errorf("after %d of %d answers all answered: %v", k+1, len(loads), all)
 			}
 		}
-		return g.End(now, own)
+		to, _ := g.End(now, own, 100)
+		return to
 	}
 	var g Giver
 	if at := g.At(0, false); at != filch.Never || g.Due(time.Hour) {
@@ -64,7 +65,10 @@ func TestGiver(t *testing.T) {
 	}
 	now = g.At(now, true)
 	g.Ask(now, []filch.NodeName{"a", "b"})
-	if g.Said("a", Load{Slots: 2, Free: 2}); g.Over(now+AskWait-1) || !g.Over(now+AskWait) || g.End(now+AskWait, busy(ms)) != "a" {
+	if g.Said("a", Load{Slots: 2, Free: 2}); g.Over(now+AskWait-1) || !g.Over(now+AskWait) {
+		t.Error("a round is over before its time, or never")
+	}
+	if to, _ := g.End(now+AskWait, busy(ms), 100); to != "a" {
 		t.Error("a node without an answer holds the round up")
 	}
 	if g.Said("b", Load{}) || g.Over(now+time.Hour) {
@@ -72,6 +76,33 @@ func TestGiver(t *testing.T) {
 	}
 	if at := g.At(now, false); at != filch.Never || g.At(now, true) != now+giveMin {
 		t.Error("new tasks wait as long as the last ones")
+	}
+}
+
+// TestGiftsEndBalanced: a node without work gets half of the tasks, and another node no more than
+// makes the waits equal, so that tasks do not go to and fro.
+func TestGiftsEndBalanced(t *testing.T) {
+	const ms = time.Millisecond
+	busy := func(wait time.Duration) Load { return Load{Slots: 2, Work: 2 * wait} }
+	for _, c := range []struct {
+		own, other Load
+		tasks      int64
+		want       int64
+	}{
+		{busy(100 * ms), Load{Slots: 2, Free: 1}, 9, 5},
+		{busy(100 * ms), busy(20 * ms), 100, 40},
+		{busy(100 * ms), busy(98 * ms), 100, 1},
+		{busy(100 * ms), busy(99 * ms), 100, 0},
+		{Load{Slots: 2}, Load{Slots: 2, Free: 2}, 1, 1},
+	} {
+		var g Giver
+		g.At(0, true)
+		g.Ask(giveMin, []filch.NodeName{"a"})
+		g.Said("a", c.other)
+		to, n := g.End(giveMin, c.own, c.tasks)
+		if n != c.want || (to != "") != (c.want > 0) {
+			t.Errorf("a node that waits for %v gives %d of %d tasks to %q, which waits for %v; want %d", c.own.Wait(), n, c.tasks, to, c.other.Wait(), c.want)
+		}
 	}
 }
 

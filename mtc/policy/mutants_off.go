@@ -37,4 +37,5 @@ const (
 	mutantUnfixed     = false
 	mutantFarFirst    = false
 	mutantUnspread    = false
+	mutantToAndFro    = false
 )

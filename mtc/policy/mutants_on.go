@@ -36,6 +36,7 @@ var (
 	mutantSameNext    bool // sequential: a thief asks the same nodes after a failure
 	mutantUnfixed     bool // fixed: a thief draws its neighbors anew
 	mutantFarFirst    bool // near: a thief begins with nodes of any group
+	mutantToAndFro    bool // work giving: half of the tasks go, however busy the other node is
 	mutantUnspread    bool // a bag stays on the node of its submission
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
@@ -77,6 +78,7 @@ func Plant(name string) bool {
 		"unfixed":      &mutantUnfixed,
 		"far-first":    &mutantFarFirst,
 		"unspread":     &mutantUnspread,
+		"to-and-fro":   &mutantToAndFro,
 	} {
 		*p = n == name
 		known = known || *p

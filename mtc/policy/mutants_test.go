@@ -42,5 +42,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unfixed", "TestFixedVictims"},
 		{"far-first", "TestVictimsAreDrawnAnew"},
 		{"unspread", "TestSpreading"},
+		{"to-and-fro", "TestGiftsEndBalanced"},
 	})
 }
