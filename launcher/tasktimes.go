@@ -53,6 +53,10 @@ func TimesOf(e *record.Task) (list []TaskTime) {
 	return list
 }
 
+// clockError is more than two times of a node differ since a record has microseconds, and the clock
+// of the day is read apart from the clock of the node.
+const clockError = int64(time.Millisecond)
+
 // AddTimes adds what nodes remember of the way of the task to Times, by time. A record knows
 // when the task was queued last, and a node may know the same: then only the node counts.
 func (t *Task) AddTimes(list []TaskTime) {
@@ -60,7 +64,17 @@ func (t *Task) AddTimes(list []TaskTime) {
 	if known {
 		t.Times = slices.DeleteFunc(t.Times, func(a TaskTime) bool { return a.Stage == StageQueued })
 	}
-	t.Times = append(t.Times, list...)
+	began := slices.IndexFunc(t.Times, func(a TaskTime) bool { return a.Node == t.Node && a.Stage != StageQueued })
+	for _, a := range list {
+		// A task comes to a node before the task begins there, whatever two readings of the clock say.
+		if began >= 0 && a.Node == t.Node && a.UnixNS-t.Times[began].UnixNS < clockError {
+			a.UnixNS = min(a.UnixNS, t.Times[began].UnixNS)
+		}
+		t.Times = slices.Insert(t.Times, max(began, 0), a)
+		if began >= 0 {
+			began++
+		}
+	}
 	rank := func(a *TaskTime) int {
 		switch a.Stage {
 		case StageSubmitted:
