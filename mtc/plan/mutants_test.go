@@ -17,5 +17,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"in-order", "TestUrgentFirst"},
 		{"choice-stays", "TestChoiceBeforeLengths"},
 		{"choice-flips", "TestChoiceIsSteady"},
+		{"choice-stays", "TestChoiceAvoidsACrowd"},
 	})
 }

@@ -25,6 +25,7 @@ type Plan struct {
 	guess   time.Duration
 	next    time.Duration
 	pending bool // the learnt lengths, or the bandwidth, differ from those in levels
+	held    held
 	Coming  Coming
 	Choice  policy.Choice // of the policy [policy.Auto], by the present estimates
 	*policy.Estimates
@@ -56,6 +57,32 @@ func (k *kinds) wrote(num uint16, bytes int64) bool {
 	b.n++
 	b.mean += (float64(bytes) - b.mean) / float64(b.n)
 	return far(b.mean, b.used)
+}
+
+// held is the bytes of outputs that tasks read, by the node that has them.
+type held struct {
+	nodes   map[filch.NodeName]float64
+	all     float64
+	most    float64 // of a node
+	n       int     // outputs
+	crowded bool    // for the present choice
+}
+
+// add takes in an output on a node.
+func (h *held) add(node filch.NodeName, bytes int64) {
+	if h.nodes == nil {
+		h.nodes = make(map[filch.NodeName]float64)
+	}
+	h.nodes[node] += float64(bytes)
+	h.n, h.all, h.most = h.n+1, h.all+float64(bytes), max(h.most, h.nodes[node])
+}
+
+// crowd is the largest part of the outputs that a node has, once there are enough.
+func (h *held) crowd() float64 {
+	if h.n < sureEnds || h.all == 0 {
+		return 0
+	}
+	return h.most / h.all
 }
 
 // nodesUsual are the nodes on which the readers of an output may be, for the choice of a
@@ -145,6 +172,10 @@ func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Dura
 	k := &p.kinds
 	num := p.kind[i]
 	p.pending = k.wrote(num, bytes) && p.outputs[i] == 0 || p.pending
+	if len(p.graph.Children(i)) > 0 {
+		p.held.add(node, bytes)
+		p.pending = p.pending || policy.Crowded(p.held.crowd()) != p.held.crowded
+	}
 	p.Add(k.names[num], node, took)
 	k.know(took)
 	mean := p.Mean(k.names[num])
@@ -204,7 +235,8 @@ func (p *Plan) compute() {
 	for num := range k.bytes {
 		k.bytes[num].used = k.bytes[num].mean
 	}
-	f := policy.Profile{Tasks: len(p.order), Rate: p.Known()}
+	f := policy.Profile{Tasks: len(p.order), Rate: p.Known(), Crowd: p.held.crowd()}
+	p.held.crowded = policy.Crowded(f.Crowd)
 	unsure := float64(max(sureEnds-k.n, 0)) / sureEnds
 	for at := len(p.order) - 1; at >= 0; at-- {
 		i := p.order[at]
@@ -214,7 +246,11 @@ func (p *Plan) compute() {
 		}
 		f.Read(p.output(i), len(p.graph.Children(i)), nodesUsual)
 		f.Read(float64(p.initial[i]), 1, 1)
+		f.Initial += float64(p.initial[i])
 		f.Work = add(f.Work, length)
+		if len(p.graph.Parents(i)) == 0 {
+			f.Roots++
+		}
 		var behind time.Duration
 		for _, c := range p.graph.Children(i) {
 			behind = max(behind, p.levels[c])

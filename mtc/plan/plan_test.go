@@ -117,6 +117,33 @@ func TestChoiceBeforeLengths(t *testing.T) {
 	}
 }
 
+// TestChoiceAvoidsACrowd: auto binds the tasks of a shallow workflow to their input; once most of the
+// outputs are on one node, auto takes the node that ends a task first.
+func TestChoiceAvoidsACrowd(t *testing.T) {
+	const pairs, output = 100, 20_000_000
+	for _, crowded := range []bool{false, true} {
+		var nodes []record.GraphNode
+		for i := range int32(pairs) {
+			nodes = append(nodes, record.GraphNode{Kind: "a", Output: output, Length: time.Second}, record.GraphNode{Kind: "b", Length: time.Second, Parents: []int32{2 * i}})
+		}
+		p := made(t, nodes)
+		if p.Choice.Kind != policy.MDL {
+			t.Errorf("before the first end: %s, want mdl", p.Choice)
+		}
+		for i := range int32(40) {
+			node := filch.NodeName("n1")
+			if !crowded {
+				node = filch.NodeName("n" + string(rune('1'+i%4)))
+			}
+			p.Ended(2*i, filch.OK, node, time.Second, output)
+		}
+		want := map[bool]policy.Kind{false: policy.MDL, true: policy.ADAGE}[crowded]
+		if p.Update(time.Minute); p.Choice.Kind != want {
+			t.Errorf("crowded %v: %s, want %v", crowded, p.Choice, want)
+		}
+	}
+}
+
 // TestChoiceIsSteady: transfers take 6.05 % of the time, and auto chooses adage from 6 % on. While
 // the bandwidth moves by less than a quarter, auto keeps the choice; once the network is twice as
 // fast, auto changes the choice, and keeps the new one.

@@ -83,11 +83,36 @@ func TestAuto(t *testing.T) {
 		{"transfers take all the time", 300 * gb, 1, 8, 0, MDL, "75 % of the time, and no output has more than 2 readers"},
 		{"and all tasks read one output", 60 * gb, 1000, 8, 0, ADAGE, "83 %"},
 	} {
-		f := Profile{Work: work, Rate: c.rate}
+		f := Profile{Tasks: 4, Roots: 1, Work: work, Rate: c.rate}
 		f.Read(c.bytes, c.tasks, c.copies)
 		got := f.Choose()
 		if got.Kind != c.want || !strings.Contains(got.Why, strings.TrimSuffix(c.why, " %")) {
 			t.Errorf("%s: %s, want %v with %s", c.name, got, c.want, c.why)
+		}
+	}
+}
+
+// TestAutoOfShallowWorkflows: where most tasks wait for none or one, tasks go to the input that
+// other tasks wrote, unless an output has more than two readers, or a node has much of the outputs.
+func TestAutoOfShallowWorkflows(t *testing.T) {
+	base := Profile{Tasks: 1281, Roots: 640, Fan: 1, Input: 10e9, Fewer: 10e9, Work: 800 * time.Second}
+	for _, c := range []struct {
+		name   string
+		change func(f *Profile)
+		want   Kind
+	}{
+		{"a file for each task", func(*Profile) {}, MDL},
+		{"a chain of four", func(f *Profile) { f.Roots = 320 }, ADAGE},
+		{"three readers", func(f *Profile) { f.Fan = 3 }, ADAGE},
+		{"an eighth on each node", func(f *Profile) { f.Crowd = 0.125 }, MDL},
+		{"half on one node", func(f *Profile) { f.Crowd = 0.5 }, ADAGE},
+		{"input of the submission", func(f *Profile) { f.Initial = 9e9 }, ADAGE},
+		{"little data", func(f *Profile) { f.Fewer = 1e9 }, MLB},
+	} {
+		f := base
+		c.change(&f)
+		if got := f.Choose(); got.Kind != c.want {
+			t.Errorf("%s: %s, want %v", c.name, got, c.want)
 		}
 	}
 }
