@@ -19,9 +19,7 @@ var BagHosts = []int{4, 16}
 // that takes twenty times as long, and the longest last.
 func Bags(seed uint64, slots int) []Workflow {
 	d := engine.NewDice(seed, 1)
-	normal := func() float64 { // Box and Muller
-		return math.Sqrt(-2*math.Log(1-d.Unit())) * math.Cos(2*math.Pi*d.Unit())
-	}
+	normal := func() float64 { return normal(d) }
 	seconds := func(s float64) time.Duration { return time.Duration(max(s, 0.01) * float64(time.Second)) }
 	list := []Workflow{
 		bag("log-normal, sigma 1", 30*slots, func() time.Duration { return seconds(10 * math.Exp(normal())) }),
@@ -38,6 +36,11 @@ func Bags(seed uint64, slots int) []Workflow {
 	last := bag("log-normal, longest last", 30*slots, func() time.Duration { return seconds(10 * math.Exp(normal())) })
 	slices.Sort(last.Lengths)
 	return append(list, last)
+}
+
+// normal is a number of the standard normal distribution (Box and Muller).
+func normal(d *engine.Dice) float64 {
+	return math.Sqrt(-2*math.Log(1-d.Unit())) * math.Cos(2*math.Pi*d.Unit())
 }
 
 // BagLoss is what a bag loses to the list of the longest first on ideal slots.

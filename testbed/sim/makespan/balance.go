@@ -49,12 +49,16 @@ func PrintBalance(out io.Writer, list []Workflow, hosts int) error {
 // waits; the thread of the paper looks without a pause.
 const pollEach = 100 * time.Millisecond
 
+// stateEach is how often a node of MATRIX (v1, 3.7) would write its state into the store.
+const stateEach = time.Second
+
 // PrintEnds counts, for workloads, the operations on records by task; the messages that a response
-// queue would add: a bundle of results is posted to the queue, and taken from there; and the
+// queue would add: a bundle of results is posted to the queue, and taken from there; the
 // operations that the threads of MATRIX v2 would add: lookups of tasks that wait, and an update of
-// each child at the end of a parent.
+// each child at the end of a parent; and those that its nodes and its client of monitoring would add: each node writes its
+// state, and the client reads all states.
 func PrintEnds(out io.Writer, list []Workflow, hosts int) error {
-	fmt.Fprintf(out, "Ends of tasks, %d hosts of %d slots, seed 1: operations on records by task, for moves, starts and ends\n\n| workload | operations on records | a response queue adds messages | lookups each %v of tasks that wait | updates of children |\n|---|---|---|---|---|\n", hosts, slotsEach, pollEach)
+	fmt.Fprintf(out, "Ends of tasks, %d hosts of %d slots, seed 1: operations on records by task, for moves, starts and ends\n\n| workload | operations on records | a response queue adds messages | lookups each %v of tasks that wait | updates of children | state of nodes each %v, written and read |\n|---|---|---|---|---|---|\n", hosts, slotsEach, pollEach, stateEach)
 	for i := range list {
 		w := &list[i]
 		t, err := Run(w, hosts, policy.Policy{}, 1, Gigabit)
@@ -65,7 +69,7 @@ func PrintEnds(out io.Writer, list []Workflow, hosts int) error {
 		for k := range w.Nodes {
 			edges += len(w.Nodes[k].Parents)
 		}
-		fmt.Fprintf(out, "| %s | %.3f | %.3f | %.1f | %.1f |\n", w.Name, float64(t.Merges)/n, 4*float64(t.Bundles)/n, float64(t.Waited/pollEach)/n, float64(edges)/n)
+		fmt.Fprintf(out, "| %s | %.3f | %.3f | %.1f | %.1f | %.3f |\n", w.Name, float64(t.Merges)/n, 4*float64(t.Bundles)/n, float64(t.Waited/pollEach)/n, float64(edges)/n, 2*float64(hosts)*float64(t.Time)/float64(stateEach)/n)
 	}
 	return nil
 }

@@ -25,14 +25,31 @@ type Took struct {
 	Local    float64       // part of the input that was on the host of the task
 	Messages int           // between cores
 	Merges   int           // operations on records
+	Given    int           // tasks that hosts offered unasked
 	Bundles  int           // see [tasks.Stats]
 	Waited   time.Duration // from the submission to the start, the sum of all tasks
 }
 
+// death is the death of a host: the host with the number 1 dies for good.
+type death struct {
+	at    time.Duration // 0: no host dies
+	heard time.Duration // how much later other hosts hear of the death
+}
+
 // Run is how long a workload takes on hosts with a policy; network is their bandwidth.
-func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (t Took, err error) {
-	world := tasks.NewWorld(tasks.Options{Seed: seed, Hosts: hosts, Slots: slotsEach, Links: engine.Quiet(), Shared: true, Cost: 2 * time.Microsecond, Policy: p, Victims: policy.Hierarchical, Rate: network})
+func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (Took, error) {
+	return run(w, hosts, p, seed, network, death{})
+}
+
+func run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64, dies death) (t Took, err error) {
+	world := tasks.NewWorld(tasks.Options{Seed: seed, Hosts: hosts, Slots: slotsEach, Links: engine.Quiet(), Shared: dies.at == 0, Detect: dies.heard, Cost: 2 * time.Microsecond, Policy: p, Victims: policy.Hierarchical, Rate: network})
+	if dies.at > 0 {
+		world.Crash(1, dies.at)
+	}
 	s := submit.Job{Job: 1, Nodes: w.Nodes, Spread: w.Spread}
+	if len(w.Bound) > 0 {
+		tasks.Bind(&s, w.Bound)
+	}
 	if len(s.Nodes) == 0 {
 		s.Total = int32(len(w.Lengths))
 	}
@@ -48,7 +65,7 @@ func Run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64) (t
 	for _, n := range world.Stats.Messages {
 		t.Messages += n
 	}
-	t.Merges, t.Bundles = world.Stats.Merges, world.Stats.Bundles
+	t.Merges, t.Bundles, t.Given = world.Stats.Merges, world.Stats.Bundles, world.Stats.Given
 	t.Time, t.Local = world.Stats.Finished[1], 1
 	for _, at := range world.Began(1) {
 		t.Waited += at

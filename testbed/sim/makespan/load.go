@@ -20,6 +20,7 @@ type Workflow struct {
 	Lengths []time.Duration
 	Spread  policy.Spreading // of a bag
 	Stated  bool             // of a bag: the cores know the lengths
+	Bound   []int            // the host of each task; nil: tasks run anywhere
 }
 
 // Load reads the workflow files of a folder with the folders dax and wfformat. The error

@@ -128,3 +128,72 @@ func TestAutoIsNearTheBest(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanned has plans that can be found by hand, on two hosts of four slots: tasks without input
+// share the hosts, tasks whose input takes longer to the other host than a slot takes to come free
+// stay beside the input, and a task stays where its parent is. The cores run tasks where the plan
+// says.
+func TestPlanned(t *testing.T) {
+	const sec, second = time.Second, Gigabit // bytes that take a second
+	for _, c := range []struct {
+		name  string
+		input int64 // of each of five tasks of 10 s
+		here  int   // tasks on the first host
+		takes time.Duration
+	}{
+		{"no input", 0, 4, 10 * sec},
+		{"input of 20 s", 20 * second, 5, 20 * sec},
+		{"input of 5 s", 5 * second, 4, 15 * sec},
+	} {
+		var w Workflow
+		for range 5 {
+			i := w.add("task", 10*sec, 0)
+			w.Nodes[i].Length, w.Nodes[i].Bytes = 10*sec, c.input
+		}
+		w.Bound = w.planned(2, Gigabit)
+		here := 0
+		for _, h := range w.Bound {
+			if h == 0 {
+				here++
+			}
+		}
+		if here != c.here {
+			t.Errorf("%s: %d of 5 tasks are planned on the first host, want %d: %v", c.name, here, c.here, w.Bound)
+		}
+		got, err := Run(&w, 2, policy.Policy{}, 1, Gigabit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Time < c.takes || got.Time > c.takes+sec {
+			t.Errorf("%s: the plan takes %v, want %v and less than a second more", c.name, got.Time, c.takes)
+		}
+	}
+	w := Workflow{}
+	for range 4 {
+		w.add("filler", sec, 0)
+	}
+	first := w.add("first", 2*sec, second)
+	w.add("second", sec, 0, first)
+	for i := range w.Nodes {
+		w.Nodes[i].Length = w.Lengths[i]
+	}
+	if at := w.planned(2, Gigabit); at[5] != at[4] {
+		t.Errorf("a task is planned on host %d, its parent on host %d", at[5], at[4])
+	}
+}
+
+// TestStoppedThieves: tasks that become ready after thieves stopped for good stay on one host.
+func TestStoppedThieves(t *testing.T) {
+	w := late(stopAfter, 64)
+	var took [2]time.Duration
+	for k, v := range []policy.Victims{policy.ByDefault, policy.NoStealing} {
+		r, err := Run(&w, 4, policy.Policy{Victims: v}, 1, Gigabit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		took[k] = r.Time - stopAfter
+	}
+	if took[1] < 16*time.Second || took[0] > 8*time.Second {
+		t.Errorf("64 tasks of 1 s take %v on four hosts with thieves, and %v with thieves that stopped; want less than 8 s, and 16 s", took[0], took[1])
+	}
+}

@@ -1,6 +1,10 @@
 package tasks
 
-import "time"
+import (
+	"time"
+
+	"github.com/filch-hpc/filch/mtc/message"
+)
 
 // bundle is how a host would send ends to a response queue (CloudKon, III): at most bundleMax
 // results in a message, of the time in which a host of filch collects ends for their records.
@@ -22,4 +26,16 @@ func (b *bundle) add(now time.Duration) (begins bool) {
 	}
 	b.n++
 	return b.n == 1
+}
+
+// gifts is the number of tasks that a message offers to a host that did not ask.
+func gifts(m message.Message) (n int) {
+	o, is := m.(*message.Offer)
+	if !is || o.Ask != 0 {
+		return 0
+	}
+	for _, r := range o.Ranges {
+		n += int(r.Hi - r.Lo)
+	}
+	return n + len(o.Tasks)
 }

@@ -1,6 +1,8 @@
 package tasks
 
 import (
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -50,12 +52,29 @@ func (n *needs) take(s *submit.Job, slots int32) {
 	}
 }
 
-// needOf is the number of a task's need, by the last digit of its line.
+// needOf is the number of a task's need, by the last digit of its line, or by the last letter,
+// where a is the first.
 func needOf(line []byte) int {
 	if len(line) == 0 {
 		return 0
 	}
-	return int(line[len(line)-1]-'0') % 3
+	last := line[len(line)-1]
+	if last >= 'a' {
+		return int(last-'a') + 1
+	}
+	return int(last-'0') % 3
+}
+
+// Bind binds each task of a workflow to a host, the one with the number in hosts. At most 26
+// hosts have tasks.
+func Bind(s *submit.Job, hosts []int) {
+	s.Nodes = slices.Clone(s.Nodes)
+	for i, h := range hosts {
+		for len(s.Spec.Needs) <= h {
+			s.Spec.Needs = append(s.Spec.Needs, record.Need{Each: filch.Room{Slots: 1}, Nodes: &filch.Nodes{Only: []filch.NodeName{name(len(s.Spec.Needs))}}})
+		}
+		s.Nodes[i].Body = []byte{'a' + byte(h)}
+	}
 }
 
 // needed checks that a task that begins has its own slots, on a host that suits, and that

@@ -12,6 +12,11 @@ import (
 	"github.com/filch-hpc/filch/testbed/sim/engine"
 )
 
+// Crash ends a host's launcher and its processes at a time, for good.
+func (w *World) Crash(i int, at time.Duration) {
+	w.At(at, func() { w.crash(i, filch.Never-at) })
+}
+
 // crash ends a host's launcher and its processes; it comes back after a while,
 // in another life.
 func (w *World) crash(i int, back time.Duration) {

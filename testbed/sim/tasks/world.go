@@ -75,6 +75,7 @@ type Stats struct {
 	Urgent    int   // looks at a bag of a better class that waited
 	Input     int64 // bytes that the tasks of workflows read
 	Moved     int64 // of these, from other hosts
+	Given     int   // tasks in offers that nobody asked for
 	Bundles   int   // that the ends would fill in a response queue: see [bundle]
 }
 
@@ -247,6 +248,7 @@ func (w *World) send(h *host, s mtc.Send) {
 	body := message.Encode(s.Message)
 	kind := fmt.Sprintf("%T", s.Message)[len("*mtc."):]
 	w.Stats.Messages[kind]++
+	w.Stats.Given += gifts(s.Message)
 	incarnation := to.incarnation
 	h.Send(&to.Host, func() {
 		if to.incarnation != incarnation {

@@ -22,7 +22,7 @@ func main() {
 	seeds := flag.Int("seeds", 3, "runs of each workload with each policy")
 	network := flag.Float64("network", 1, "the bandwidth of a host in Gb/s, for the table of policies")
 	named := flag.String("named", "", "run only workloads with this in their name")
-	only := flag.String("only", "order,bags,guesses,policies,balance,ends", "the tables to print")
+	only := flag.String("only", "order,bags,guesses,policies,balance,ends,papers", "the tables to print")
 	strict := flag.Bool("strict", false, "fail where a bar is missed")
 	flag.Parse()
 	p, err := policy.Read(*which)
@@ -82,6 +82,11 @@ func tables(data, only, named string, hosts, seeds int, network int64, p policy.
 			return missed, err
 		}
 		fmt.Println()
+	}
+	if strings.Contains(only, "papers") {
+		if err := makespan.PrintPapers(os.Stdout, list, hosts); err != nil {
+			return missed, err
+		}
 	}
 	if strings.Contains(only, "policies") {
 		all := slices.Concat(makespan.Workloads(1, 4*hosts), makespan.Scaled(list, 0.1, 0.1, "CyberShake_100", "blast", "seismology", "srasearch", "Epigenomics_100", "Inspiral_100", "Montage_100", "Sipht_100", "montage-chameleon-2mass-025d", "1000genome-chameleon-12ch"))
