@@ -9,6 +9,8 @@ type Work struct {
 	Silent bool           `json:"silent,omitempty"` // did not answer: all numbers are 0
 	Slots  int32          `json:"slots"`
 	Busy   int32          `json:"busy"` // slots with ranks or tasks now
+	// Seconds until the batch system takes the node away; 0 unknown.
+	Left float64 `json:"left,omitempty"`
 	// Seconds of all slots since the launcher began; the busy seconds of these.
 	SlotSecs float64 `json:"slot_seconds"`
 	BusySecs float64 `json:"busy_seconds"`

@@ -13,9 +13,9 @@ func (t *turn) grow() {
 	want, most, why := t.want()
 	have, coming := t.supply()
 	each := max(p.Each, 1)
-	live := 0 // the batch system has all these
+	live := 0 // the batch system has all these; the successor of one that ends by itself may come before
 	for i := range p.Allocs {
-		if p.Allocs[i].State != Ended {
+		if a := &p.Allocs[i]; a.State != Ended && !t.leaves(a) {
 			live++
 		}
 	}
@@ -27,7 +27,7 @@ func (t *turn) grow() {
 	if p.Each == 0 {
 		n = min(n, max(1-coming, 0)) // the first shows how many slots an allocation has
 	}
-	n = min(max(n, p.Min-t.left()), p.Max-live)
+	n = min(max(n, p.Min-t.left()), p.Max-live, MostAllocs-len(p.Allocs))
 	if n <= 0 || p.Removed {
 		t.tooMany((have + int64(coming)*int64(each) - most) / int64(each))
 		return
@@ -98,7 +98,7 @@ func (t *turn) busy() (n int64) {
 func (t *turn) supply() (slots int64, coming int) {
 	for i := range t.v.Nodes {
 		n := &t.v.Nodes[i]
-		if !n.Draining && (n.Left == 0 || n.Left > t.p.Delay+time.Duration(t.v.Length*float64(time.Second))) {
+		if !n.Draining && !t.ends(n) {
 			slots += int64(n.Slots)
 		}
 	}
@@ -112,6 +112,32 @@ func (t *turn) supply() (slots int64, coming int) {
 		}
 	}
 	return slots, coming
+}
+
+// ends tells whether a node is taken away before a new allocation would have come and done a
+// task. A batch system that lets jobs wait for longer than they run would make every node one
+// that ends: half of the time of an allocation is the most.
+func (t *turn) ends(n *Node) bool {
+	lead := max(t.p.Delay, leadLeast) + time.Duration(t.v.Length*float64(time.Second))
+	if n.Left == 0 || n.Left > lead {
+		return false
+	}
+	i := slices.IndexFunc(t.p.Allocs, func(a Alloc) bool { return t.p.has(&a, n) })
+	return i < 0 || n.Left <= t.now.Sub(time.Unix(0, t.p.Allocs[i].Began))
+}
+
+// leaves tells whether an allocation ends by itself soon: all its nodes end.
+func (t *turn) leaves(a *Alloc) bool {
+	ends := false
+	for i := range t.v.Nodes {
+		if n := &t.v.Nodes[i]; t.p.has(a, n) {
+			if !t.ends(n) {
+				return false
+			}
+			ends = true
+		}
+	}
+	return ends && !mutantNoSuccessor
 }
 
 // tooMany cancels allocations on their way that were not needed for the time of --idle: the

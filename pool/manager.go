@@ -17,6 +17,7 @@ type Manager struct {
 	moved  time.Time           // when the record was seen to change
 	wrote  time.Time           // the last change by this node
 	asked  time.Time           // the last question to the batch system
+	soon   bool                // batch jobs end now: the next look asks again
 	ready  int64               // in the look before
 	looked time.Time           // the look before; zero: none as the holder
 	idle   map[int64]time.Time // since when an allocation has no work
@@ -45,7 +46,7 @@ func (m *Manager) Holds(now time.Time, p *Pool) bool {
 
 // AsksBatch tells whether the next look includes the batch system.
 func (m *Manager) AsksBatch(now time.Time, p *Pool) bool {
-	return len(p.Allocs) > 0 && now.Sub(m.asked) >= BatchEvery
+	return len(p.Allocs) > 0 && (m.soon || now.Sub(m.asked) >= BatchEvery)
 }
 
 // Told takes the answer to a submission. The next look that is stored writes the answer into
@@ -75,7 +76,7 @@ func (m *Manager) Look(now time.Time, p *Pool, v *View) (orders []Order, save bo
 	t.nodes()
 	t.shrink()
 	t.grow()
-	m.ready, m.looked = v.Ready, now
+	m.ready, m.looked, m.soon = v.Ready, now, t.ending()
 	p.Allocs = slices.DeleteFunc(p.Allocs, func(a Alloc) bool { return a.State == Ended })
 	save = string(p.Encode()) != before || now.Sub(m.wrote) >= beatEvery
 	if save {
@@ -168,10 +169,22 @@ func (t *turn) count() {
 	for i := range t.p.Allocs {
 		if a := &t.p.Allocs[i]; a.Began != 0 {
 			here, busy := t.here(a)
+			if here == 0 && a.State == Ending && a.Joined != 0 {
+				continue // its launchers have ended, and with them the batch job
+			}
 			a.Granted += secs * float64(max(here, a.Nodes, 1))
 			a.Worked += secs * float64(busy)
 		}
 	}
+}
+
+// ending tells whether the nodes of an allocation have left that was given back a moment ago:
+// the batch job ends within a second, as a rule, and costs no more from then on.
+func (t *turn) ending() bool {
+	return slices.ContainsFunc(t.p.Allocs, func(a Alloc) bool {
+		here, _ := t.here(&a)
+		return a.State == Ending && a.Joined != 0 && here == 0 && t.now.Sub(time.Unix(0, a.Ending)) < soonWithin
+	})
 }
 
 // here counts the nodes of an allocation, and the nodes of these that have work.

@@ -89,6 +89,9 @@ const (
 	// BatchEvery is the time between two questions to the batch system: slurmctld serves
 	// all users.
 	BatchEvery = 5 * time.Second
+	// soonWithin bounds the time in which the batch system is asked in each look about the ends
+	// of allocations that were given back.
+	soonWithin = 15 * time.Second
 	// HolderLost is the time after which another node takes a pool over: the record has
 	// not changed for so long.
 	HolderLost = 6 * time.Second
@@ -104,6 +107,9 @@ const (
 	lostAfter = 20 * time.Second
 	// comeWithin is the time in which a node of a started batch job must join.
 	comeWithin = 3 * time.Minute
+	// leadLeast is the shortest time before the end of a node in which its successor is asked
+	// for: in the last 30 s, a node starts no task of unknown length.
+	leadLeast = 45 * time.Second
 	// diedWithin is the shortest life of an allocation that did not work and is no failure.
 	diedWithin = time.Minute
 )

@@ -15,6 +15,9 @@ func (n *Node) Work(now time.Duration) launcher.Work {
 		Node: n.self.Cfg.Name, Slots: l.Total().Slots, Busy: busy,
 		SlotSecs: float64(l.Total().Slots) * (now - since).Seconds(), BusySecs: spent.Seconds(),
 	}
+	if end := n.self.Cfg.Walltime.End; end > 0 {
+		w.Left = max(end-now, time.Second).Seconds()
+	}
 	tasks.CountWork(n.Tasks, &w)
 	w.Rate()
 	return w

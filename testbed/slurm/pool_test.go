@@ -64,6 +64,11 @@ type poolState struct {
 		State string
 		Job   string
 	}
+	Ends []struct {
+		N                                    int64
+		Planned, Began, Joined, Ending, Over int64
+		Worked, Granted                      float64
+	}
 	Paused  string
 	Trouble string
 	Totals  struct {
@@ -129,6 +134,11 @@ func TestPoolFollowsBursts(t *testing.T) {
 	// A node is idle, too, while its launcher starts and while Slurm ends its job.
 	if most := p.Totals.Granted/10 + 15*float64(p.Totals.Submitted); p.Totals.Idle > most {
 		t.Errorf("nodes were idle for %.1f s of %.1f s with %d allocations; at most %.1f s is right", p.Totals.Idle, p.Totals.Granted, p.Totals.Submitted, most)
+	}
+	for _, a := range p.Ends {
+		secs := func(from, to int64) float64 { return float64(to-from) / 1e9 }
+		t.Logf("figure: allocation %d began after %.1f s, joined %.1f s later, was given back %.1f s later, and over %.1f s later; worked %.1f s of %.1f s",
+			a.N, secs(a.Planned, a.Began), secs(a.Began, a.Joined), secs(a.Joined, a.Ending), secs(a.Ending, a.Over), a.Worked, a.Granted)
 	}
 	t.Logf("figure: %d allocations, %.1f node-seconds granted, %.1f idle, %.1f of these are a tenth and one --idle for each allocation", p.Totals.Submitted, p.Totals.Granted, p.Totals.Idle, p.Totals.Granted/10+5*float64(p.Totals.Submitted))
 }

@@ -187,6 +187,7 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 			h.log("pool %s: the history has not what the pool cost: %v", name, err)
 		}
 	}
+	k.drain(ctx, p, h, orders)
 	for _, o := range orders {
 		k.carryOut(ctx, p, sys, h, o)
 	}
@@ -211,7 +212,7 @@ func viewOf(o *wire.Overview) *pool.View {
 		if n.State == "dead" || n.State == "left" || n.State == "gone" {
 			continue
 		}
-		at := pool.Node{Name: string(n.Node), Group: n.Alloc, Slots: n.Slots, Busy: n.Work.Busy, Draining: n.State == "draining"}
+		at := pool.Node{Name: string(n.Node), Group: n.Alloc, Slots: n.Slots, Busy: n.Work.Busy, Draining: n.State == "draining", Left: time.Duration(n.Work.Left * float64(time.Second))}
 		for _, h := range n.Holders {
 			at.Busy = max(at.Busy, h.Slots, 1)
 		}
@@ -265,14 +266,25 @@ func (k *holder) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held
 		if err := sys.cancel(within, o.Job); err != nil {
 			h.log("pool %s: cannot cancel job %s: %v", p.Name, o.Job, err)
 		}
-	case pool.Drain:
-		h.log("pool %s: gives allocation %d (job %s) back: it has no work", p.Name, o.N, o.Job)
-		if len(o.Nodes) == 0 {
-			return
+	case pool.Drain: // see drain
+	}
+}
+
+// drain drains the nodes of all allocations that are given back at once: their batch jobs end
+// when nothing runs there.
+func (k *holder) drain(ctx context.Context, p *pool.Pool, h *held, orders []pool.Order) {
+	var nodes []string
+	for _, o := range orders {
+		if o.Kind == pool.Drain {
+			h.log("pool %s: gives allocation %d (job %s) back: it has no work", p.Name, o.N, o.Job)
+			nodes = append(nodes, o.Nodes...)
 		}
-		if err := k.filch(ctx, append([]string{"drain", "-m", "pool " + p.Name + " gives the node back"}, o.Nodes...)...); err != nil {
-			h.log("pool %s: cannot drain the nodes of allocation %d: %v", p.Name, o.N, err)
-		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	if err := k.filch(ctx, append([]string{"drain", "-m", "pool " + p.Name + " gives the node back"}, nodes...)...); err != nil {
+		h.log("pool %s: cannot drain %s: %v", p.Name, strings.Join(nodes, " "), err)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	// stayEvery is the time between two looks of an allocation at the record.
 	stayEvery = time.Second
+	// drainEvery is the same while its nodes drain: each moment costs.
+	drainEvery = 200 * time.Millisecond
 	// stayLost bounds how long an allocation goes on whose launcher does not answer, or
 	// that the record does not name.
 	stayLost = 30 * time.Second
@@ -45,13 +47,16 @@ func stay(g *cli.Global, name string, n int64) error {
 	defer func() { c.Close() }()
 	group := ""
 	good := time.Now()
-	for ; ; time.Sleep(stayEvery) {
-		why, err := "", error(nil)
+	for pause := stayEvery; ; time.Sleep(pause) {
+		why, ends, err := "", false, error(nil)
 		if group == "" {
 			group, err = announce(c, name, n)
 		}
 		if err == nil {
-			why, err = over(c, name, n, group)
+			why, ends, err = over(c, name, n, group)
+		}
+		if pause = stayEvery; ends {
+			pause = drainEvery
 		}
 		switch {
 		case err == nil && why != "":
@@ -97,11 +102,12 @@ func announce(c *client.Client, name string, n int64) (group string, err error) 
 	return group, err
 }
 
-// over returns why the allocation is to end; "" while it goes on.
-func over(c *client.Client, name string, n int64, group string) (why string, err error) {
+// over returns why the allocation is over; "" while it goes on, and while its nodes drain, which
+// ends tells.
+func over(c *client.Client, name string, n int64, group string) (why string, ends bool, err error) {
 	p, _, err := read(c, name)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	var a *pool.Alloc
 	if p != nil {
@@ -109,20 +115,20 @@ func over(c *client.Client, name string, n int64, group string) (why string, err
 	}
 	switch {
 	case a == nil:
-		return "", filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
+		return "", false, filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
 	case a.Group != group:
-		return "job " + a.Job + " is that allocation", nil
+		return "job " + a.Job + " is that allocation", false, nil
 	case a.State != pool.Ending:
-		return "", nil
+		return "", false, nil
 	}
 	var o wire.Overview
 	if err := cli.Ask(c, askWait, &o, wire.VerbGlance); err != nil {
-		return "", err
+		return "", true, err
 	}
 	for _, node := range viewOf(&o).Nodes {
 		if node.Group == group && (node.Busy > 0 || !node.Draining) {
-			return "", nil
+			return "", true, nil
 		}
 	}
-	return a.Said, nil
+	return a.Said, true, nil
 }

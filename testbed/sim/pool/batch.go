@@ -31,7 +31,7 @@ func (w *World) submit(name string) (id, err string) {
 	w.jobs = append(w.jobs, j)
 	live := 0
 	for _, o := range w.jobs {
-		if o.state != pool.JobOver {
+		if o.state != pool.JobOver && !w.leaves(o) {
 			live++
 		}
 	}
@@ -44,6 +44,12 @@ func (w *World) submit(name string) (id, err string) {
 		}
 	}
 	return j.id, ""
+}
+
+// leaves tells whether a batch job may have a successor beside it: it runs, and is in the
+// second half of its time.
+func (w *World) leaves(j *job) bool {
+	return j.state == pool.JobRunning && j.start+w.Wall-w.now <= w.Wall/2
 }
 
 // batch advances the batch jobs.
@@ -246,7 +252,7 @@ func (w *World) needed(p *pool.Pool, orders []pool.Order) {
 	}
 	live := 0
 	for i := range p.Allocs {
-		if p.Allocs[i].State != pool.Ending {
+		if a := &p.Allocs[i]; a.State != pool.Ending && !slices.ContainsFunc(w.jobs, func(j *job) bool { return j.id == a.Job && a.Job != "" && w.leaves(j) }) {
 			live++
 		}
 	}

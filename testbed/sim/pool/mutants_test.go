@@ -27,6 +27,7 @@ func TestMutants(t *testing.T) {
 		"cancel-once":   func() bool { return seeds(false) },
 		"keeps-idle":    func() bool { return len(broken(bursts())) > 0 },
 		"forgets-lost":  func() bool { return seeds(false) },
+		"no-successor":  func() bool { return gap() > successorGap },
 		"endless-tries": func() bool { return refused().Paused == "" },
 	} { // any order
 		if !pool.Plant(name) {

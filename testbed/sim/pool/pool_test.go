@@ -61,6 +61,38 @@ func TestGangFromAnEmptyPool(t *testing.T) {
 	}
 }
 
+// successorGap bounds the time without a node between two allocations.
+const successorGap = 5 * time.Second
+
+// TestSuccessor: a pool of one allocation at a time, whose work is longer than the allocation,
+// asks for the next before the end of the last, so that a node is there at all times, and
+// the queue is in no moment without an instance.
+func TestSuccessor(t *testing.T) {
+	if g := gap(); g > successorGap {
+		t.Errorf("no node was there for %s", g)
+	}
+}
+
+// gap is the longest time without a node while work waits.
+func gap() (longest time.Duration) {
+	p := bursts()
+	p.Spec.Max, p.Wall, p.Delay = 1, 4*time.Minute, 20*time.Second
+	p.Work = []Work{{At: time.Second, Tasks: 4 * 900, Length: time.Second}}
+	w := New(p, 1)
+	w.Run()
+	if len(w.Broken) > 0 {
+		return time.Hour
+	}
+	last := time.Duration(0)
+	for _, j := range w.jobs {
+		if j.node != nil && last > 0 {
+			longest = max(longest, j.node.up-last)
+		}
+		last = max(last, j.over)
+	}
+	return longest
+}
+
 // TestRefusals: a batch system that refuses everything gets a bounded number of
 // submissions, and the pool says why it pauses.
 func TestRefusals(t *testing.T) {
