@@ -95,6 +95,7 @@ launcher/node/ties: . launcher
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
+launcher/pools: . dht launcher/client pool
 launcher/pmix: . launcher/config/place launcher/pmi
 launcher/proc: . launcher launcher/wire
 launcher/proc/keeper: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/proc launcher/slurmenv launcher/topology launcher/wire

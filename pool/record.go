@@ -142,6 +142,9 @@ func New(s Spec) (*Pool, error) {
 	return &Pool{Format: format, Spec: s, Next: 1, Allocs: []Alloc{}}, nil
 }
 
+// Gone tells whether the pool was removed, and its last allocation has ended.
+func (p *Pool) Gone() bool { return p.Removed && len(p.Allocs) == 0 }
+
 // Resume lets a paused pool ask again, at once.
 func (p *Pool) Resume() {
 	p.Paused, p.Bad, p.After = "", 0, 0

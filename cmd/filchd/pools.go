@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os/exec"
@@ -15,13 +14,12 @@ import (
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/daemon"
-	"github.com/filch-hpc/filch/pool"
+	"github.com/filch-hpc/filch/launcher/pools"
 )
 
 // Times of a launcher that looks for pools.
 const (
-	poolsWait  = 10 * time.Second // for the records of pools
-	poolsAgain = 3 * time.Second  // after a look without an answer
+	poolsAgain = 3 * time.Second // after a look without an answer
 	// keepAgain is the pause before the process that holds pools is started again.
 	keepAgain = 5 * time.Second
 )
@@ -65,38 +63,22 @@ func havePools(dir place.Dir, build string) (have bool, seen map[dht.Key]dht.Ver
 		return false, nil, err
 	}
 	defer c.Close()
-	seen = map[dht.Key]dht.Version{}
-	value, err := look(c, pool.NamesKey, seen)
+	names, v, err := pools.List(c)
 	if err != nil {
 		return false, nil, err
 	}
-	names, err := dht.DecodeList(value)
-	if err != nil {
-		return false, nil, err
-	}
+	seen = map[dht.Key]dht.Version{pools.NamesKey(): v}
 	for _, name := range names {
-		value, err := look(c, dht.Key(pool.Key(string(name))), seen)
-		if err != nil {
+		p, v, err := pools.Read(c, name)
+		if err != nil && v == (dht.Version{}) {
 			return false, nil, err
 		}
-		if p, err := pool.Decode(value); err == nil && (!p.Removed || len(p.Allocs) > 0) {
+		seen[pools.Key(name)] = v
+		if p != nil && !p.Gone() { // nil, too: a record of a newer filch
 			have = true
 		}
 	}
 	return have, seen, nil
-}
-
-// look reads a record, and notes the version. An absent record is empty.
-func look(c *client.Client, key dht.Key, seen map[dht.Key]dht.Version) ([]byte, error) {
-	rs, err := c.Store(poolsWait, dht.Op{Code: dht.OpLookup, Key: key})
-	if err != nil {
-		return nil, err
-	}
-	if r := &rs[0]; r.Outcome != dht.Done && r.Outcome != dht.Absent {
-		return nil, fmt.Errorf("cannot look up %s: %s", key, r.Outcome)
-	}
-	seen[key] = rs[0].Version
-	return rs[0].Value, nil
 }
 
 // keep runs filch pool keep until it ends, and writes what it prints to the log.

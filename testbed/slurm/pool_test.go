@@ -131,8 +131,8 @@ func TestPoolFollowsBursts(t *testing.T) {
 	if p.Totals.Failed > 0 || p.Paused != "" {
 		t.Errorf("%d allocations failed; paused: %q", p.Totals.Failed, p.Paused)
 	}
-	// A node is idle, too, while its launcher starts and while Slurm ends its job.
-	if most := p.Totals.Granted/10 + 15*float64(p.Totals.Submitted); p.Totals.Idle > most {
+	// One --idle, and the start of the launcher beside other starts on a slow machine.
+	if most := p.Totals.Granted/10 + (5+4)*float64(p.Totals.Submitted); p.Totals.Idle > most {
 		t.Errorf("nodes were idle for %.1f s of %.1f s with %d allocations; at most %.1f s is right", p.Totals.Idle, p.Totals.Granted, p.Totals.Submitted, most)
 	}
 	for _, a := range p.Ends {

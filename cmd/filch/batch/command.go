@@ -14,9 +14,8 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
-	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/launcher/pools"
 	"github.com/filch-hpc/filch/pool"
 )
 
@@ -67,18 +66,18 @@ system can do this, so a pool goes on when nodes die. See docs/pools.md.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.AddCommand(addCommand(g), removeCommand(g), pauseCommand(g), resumeCommand(g), keepCommand(), stayCommand(g))
+	c.AddCommand(addCommand(g), removeCommand(g), pauseCommand(g), resumeCommand(g), keepCommand(), beginCommand(), stayCommand(g))
 	return c
 }
 
 func readAll(c *client.Client) (all []*pool.Pool, err error) {
-	known, err := list(c)
+	known, _, err := pools.List(c)
 	for _, name := range known {
-		p, _, e := read(c, name)
+		p, _, e := pools.Read(c, name)
 		if e != nil {
 			return nil, e
 		}
-		if p != nil && (!p.Removed || len(p.Allocs) > 0) {
+		if p != nil && !p.Gone() {
 			all = append(all, p)
 		}
 	}
@@ -283,32 +282,23 @@ func (s slurm) check(ctx context.Context, args []string) (int32, error) {
 }
 
 func define(c *client.Client, p *pool.Pool) error {
-	known, err := list(c)
+	known, _, err := pools.List(c)
 	if err != nil {
 		return err
 	}
 	if len(known) >= pool.MostPools && !slices.Contains(known, p.Name) {
 		return filch.Errorf(filch.Busy, "cannot define the pool %s: the instance has had %d, the most", p.Name, pool.MostPools)
 	}
-	old, was, err := read(c, p.Name)
+	old, was, err := pools.Read(c, p.Name)
 	switch {
 	case err != nil:
 		return err
-	case old != nil && (!old.Removed || len(old.Allocs) > 0):
+	case old != nil && !old.Gone():
 		return filch.Errorf(filch.Busy, "there is a pool %s", p.Name).WithHint("choose another --name, or remove the pool: filch pool rm %s", p.Name)
 	case old != nil:
 		p.Next = old.Next // the names of its batch jobs stay unique
 	}
-	ok, err := write(c, p, was)
-	if err == nil && !ok {
-		err = filch.Errorf(filch.Busy, "cannot define the pool %s: another command defined it first", p.Name)
-	}
-	if err == nil && !slices.Contains(known, p.Name) {
-		_, err = store(c, dht.Op{Code: dht.OpAppend, Key: names, Value: []byte(p.Name), Durable: true})
-	}
-	if err == nil {
-		err = cli.Ask(c, cli.QueryWait, nil, wire.VerbGrows) // other nodes find the pool in the store
-	}
+	err = publish(c, p, was, known)
 	if err == nil {
 		ui.Say(fmt.Sprintf("the pool %s asks %s for at most %d allocations; filch pool shows them", p.Name, p.System, p.Max))
 	}
@@ -325,7 +315,7 @@ func onPool(g *cli.Global, use, short string, f func(p *pool.Pool) error) *cobra
 				return err
 			}
 			defer c.Close()
-			_, err = change(c, args[0], f)
+			_, err = pools.Change(c, args[0], f)
 			return err
 		},
 	}
@@ -342,7 +332,7 @@ func remove(p *pool.Pool) error {
 
 // Remove removes a pool. The record stays; its last allocation may end minutes later.
 func Remove(c *client.Client, name string) error {
-	_, err := change(c, name, remove)
+	_, err := pools.Change(c, name, remove)
 	return err
 }
 

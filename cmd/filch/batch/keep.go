@@ -19,6 +19,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/pools"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/pool"
 )
@@ -81,6 +82,8 @@ type held struct {
 	said string     // the last line of the log
 	past time.Time  // the last write into the history
 	last *pool.Pool // in the last look; nil: this node does not hold the pool
+	// What the file beside the queue has, in short.
+	mirrored string
 }
 
 func (k *holder) run(ctx context.Context) error {
@@ -91,7 +94,7 @@ func (k *holder) run(ctx context.Context) error {
 	for {
 		if time.Since(listed) >= followEvery {
 			listed = time.Now()
-			all, err := list(k.c)
+			all, _, err := pools.List(k.c)
 			if err != nil && k.c.Lost() {
 				return err // the launcher has ended, and its next one starts another process
 			}
@@ -143,12 +146,12 @@ func (h *held) log(form string, args ...any) {
 
 // look is one look at a pool; there tells whether the pool exists.
 func (k *holder) look(ctx context.Context, name string, h *held) (there bool, err error) {
-	p, was, err := read(k.c, name)
+	p, was, err := pools.Read(k.c, name)
 	if err != nil || p == nil {
 		return false, err
 	}
 	h.last = nil
-	if p.Removed && len(p.Allocs) == 0 {
+	if p.Gone() {
 		return false, nil
 	}
 	sys := systems[p.System](&p.Spec)
@@ -177,16 +180,21 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 		h.last = p
 		return true, nil
 	}
-	ok, err := write(k.c, p, was)
+	ok, err := pools.Write(k.c, p, was)
 	if err != nil || !ok {
 		return true, err
 	}
 	h.m.Saved()
-	if h.last = p; p.Removed && len(p.Allocs) == 0 || time.Since(h.past) >= pastEvery {
+	if h.last = p; p.Gone() || time.Since(h.past) >= pastEvery {
 		if err := k.keepPast(p, h); err != nil {
 			h.log("pool %s: the history has not what the pool cost: %v", name, err)
 		}
 	}
+	defer func() {
+		if err := k.mirrorPool(p, h); err != nil {
+			h.log("pool %s: cannot write its record beside the queue of tasks: %v", name, err)
+		}
+	}()
 	k.drain(ctx, p, h, orders)
 	for _, o := range orders {
 		k.carryOut(ctx, p, sys, h, o)
@@ -316,7 +324,7 @@ func (k *holder) submit(ctx context.Context, p *pool.Pool, sys system, n int64) 
 	if err != nil {
 		return "", err
 	}
-	invitation := filepath.Join(string(home), "pool-"+p.Name+".invitation")
+	invitation := invitationPath(home, p.Name)
 	if err := k.filch(ctx, "invite", "-o", invitation); err != nil {
 		return "", err
 	}
@@ -330,5 +338,5 @@ func (k *holder) submit(ctx context.Context, p *pool.Pool, sys system, n int64) 
 // script is the batch script of an allocation.
 func script(self, invitation string, p *pool.Pool, n int64) string {
 	return "#!/bin/sh\n# An allocation of the pool " + p.Name + " of filch, submitted by the instance itself.\n" +
-		"exec " + cli.ShellWord(self) + " up --join " + cli.ShellWord(invitation) + " -- " + cli.ShellWord(self) + " pool stay " + cli.ShellWord(p.Name) + " " + strconv.FormatInt(n, 10) + "\n"
+		"exec " + cli.ShellWord(self) + " pool begin " + cli.ShellWord(p.Name) + " " + strconv.FormatInt(n, 10) + " " + cli.ShellWord(invitation) + "\n"
 }

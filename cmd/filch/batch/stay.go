@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/pools"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/pool"
 )
@@ -27,24 +28,32 @@ const (
 
 // stayCommand is filch pool stay, the command of an allocation's batch script.
 func stayCommand(g *cli.Global) *cobra.Command {
-	return &cobra.Command{
+	record := ""
+	c := &cobra.Command{
 		Use: "stay POOL N", Hidden: true, Args: cobra.ExactArgs(2), Short: "keep an allocation of a pool until the pool gives it back",
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil {
 				return ui.Misused(filch.Errorf(filch.Invalid, "%.40q is not the number of an allocation", args[1]))
 			}
-			return stay(g, args[0], n)
+			return stay(g, args[0], n, record)
 		},
 	}
+	c.Flags().StringVar(&record, "record", "", "define the pool of the record in `FILE` first")
+	return c
 }
 
-func stay(g *cli.Global, name string, n int64) error {
+func stay(g *cli.Global, name string, n int64, record string) error {
 	c, err := g.Dial()
 	if err != nil {
 		return err
 	}
 	defer func() { c.Close() }()
+	if record != "" {
+		if err := restore(c, record); err != nil {
+			return err
+		}
+	}
 	group := ""
 	good := time.Now()
 	for pause := stayEvery; ; time.Sleep(pause) {
@@ -89,7 +98,7 @@ func announce(c *client.Client, name string, n int64) (group string, err error) 
 	if group == "" {
 		return "", filch.Errorf(filch.Unavailable, "the local launcher does not say of which allocation it is")
 	}
-	_, err = change(c, name, func(p *pool.Pool) error {
+	_, err = pools.Change(c, name, func(p *pool.Pool) error {
 		a := p.Alloc(n)
 		if a == nil {
 			return filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
@@ -105,7 +114,7 @@ func announce(c *client.Client, name string, n int64) (group string, err error) 
 // over returns why the allocation is over; "" while it goes on, and while its nodes drain, which
 // ends tells.
 func over(c *client.Client, name string, n int64, group string) (why string, ends bool, err error) {
-	p, _, err := read(c, name)
+	p, _, err := pools.Read(c, name)
 	if err != nil {
 		return "", false, err
 	}

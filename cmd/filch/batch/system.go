@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/pool"
 )
@@ -64,7 +66,7 @@ func (c command) runAll(ctx context.Context, input string, argv ...string) (prin
 		argv = []string{"ssh", "-oBatchMode=yes", "-oConnectTimeout=10", "--", c.via, strings.Join(quoted, " ")}
 	}
 	p := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	p.Stdin = strings.NewReader(input)
+	p.Stdin, p.Env = strings.NewReader(input), outside(os.Environ())
 	p.WaitDelay = time.Second
 	out, said := &limited{most: outputMost}, &limited{most: 4096}
 	p.Stdout, p.Stderr = out, said
@@ -83,6 +85,17 @@ func (c command) runAll(ctx context.Context, input string, argv ...string) (prin
 		return "", "", filch.Errorf(filch.Unavailable, "%s", text)
 	}
 	return out.String(), said.String(), nil
+}
+
+// outside is an environment without the variables of the batch job around this process:
+// sbatch would hand them to the job that it submits.
+func outside(env []string) []string {
+	if !slices.ContainsFunc(env, func(kv string) bool { return ui.HasAnyPrefix(kv, "SLURM_JOB_ID=", "PBS_JOBID=") }) {
+		return env // what a user has set on a login node counts
+	}
+	return slices.DeleteFunc(env, func(kv string) bool {
+		return ui.HasAnyPrefix(kv, "SLURM", "SRUN_", "PBS_", "PMI") && !ui.HasAnyPrefix(kv, "SLURM_CONF=", "SLURM_CLUSTERS=", "PBS_CONF_FILE=")
+	})
 }
 
 // limited keeps the first bytes that are written.

@@ -369,7 +369,7 @@ func (n *coordinator) end() {
 		}
 	}
 	leaveStale(n.base, n.instance)
-	if own, err := place.ReadSecret(n.home.Secret()); err == nil && n.made && bytes.Equal(own, n.secret) {
+	if own, err := place.ReadSecret(n.home.Secret()); err == nil && n.made && bytes.Equal(own, n.secret) && !goesOn(n.home) {
 		_ = n.home.Remove()
 		leaveQueues(n.home)
 	} else if n.invited != nil {

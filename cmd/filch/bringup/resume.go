@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,15 @@ func alive(q mirror.Queue, home place.Home) string {
 		return addr + " answers"
 	}
 	return ""
+}
+
+// goesOn tells whether nodes of another allocation still work on a queue of an instance.
+func goesOn(home place.Home) bool {
+	list, _ := filepath.Glob(filepath.Join(home.Queues(), "*"))
+	return slices.ContainsFunc(list, func(name string) bool {
+		q := mirror.Queue(name)
+		return q.Next() == "" && q.Writer() != ""
+	})
 }
 
 // listening is the address of an answering launcher of an instance, "" when no

@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/pools"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/pool"
 )
@@ -108,11 +109,11 @@ func (r *run) begin() (job filch.JobID, err error) {
 			return j.ID, nil
 		}
 	}
-	p, err := batch.Read(c, r.poolName())
+	p, _, err := pools.Read(c, r.poolName())
 	if err != nil {
 		return 0, err
 	}
-	if p == nil || p.Removed && len(p.Allocs) == 0 {
+	if p == nil || p.Gone() {
 		if err := r.filch(nil, r.poolAdd()...); err != nil {
 			return 0, err
 		}
@@ -183,7 +184,7 @@ func (r *run) watch(ctx context.Context) {
 		if err != nil {
 			continue
 		}
-		p, err := batch.Read(c, r.poolName())
+		p, _, err := pools.Read(c, r.poolName())
 		c.Close()
 		if err != nil || p == nil {
 			continue
@@ -277,7 +278,7 @@ func (r *run) giveBack(ctx context.Context) (*pool.Pool, error) {
 		return nil, err
 	}
 	defer c.Close()
-	p, err := batch.Read(c, r.poolName())
+	p, _, err := pools.Read(c, r.poolName())
 	if err != nil || p == nil {
 		return nil, err
 	}
@@ -289,7 +290,7 @@ func (r *run) giveBack(ctx context.Context) (*pool.Pool, error) {
 	speak := time.AfterFunc(cli.SpeakLate, func() { ui.Say("waiting for the end of the allocations") })
 	defer speak.Stop()
 	for deadline := time.Now().Add(goneWait); ; {
-		if p, err = batch.Read(c, p.Name); err != nil || p == nil || p.Removed && len(p.Allocs) == 0 {
+		if p, _, err = pools.Read(c, p.Name); err != nil || p == nil || p.Gone() {
 			return p, err
 		}
 		if time.Now().After(deadline) {
