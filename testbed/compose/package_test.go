@@ -3,6 +3,7 @@
 package compose
 
 import (
+	"bytes"
 	"debug/elf"
 	"os"
 	"os/exec"
@@ -145,12 +146,47 @@ func static(t *testing.T, path string) {
 	}
 }
 
+// machines are those of ELF, by Go's name.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// carried checks that a binary carries programs of its own architecture alone: the launcher, and
+// in it the helper in C, which is the only one that needs the loader and the C library.
+func carried(t *testing.T, path, arch string) {
+	t.Helper()
+	all, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, helpers := 0, 0
+	for at := 0; ; at++ {
+		next := bytes.Index(all[at:], []byte(elf.ELFMAG))
+		if next < 0 {
+			break
+		}
+		at += next
+		f, err := elf.NewFile(bytes.NewReader(all[at:]))
+		if err != nil || f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+			continue // the four bytes alone
+		}
+		if programs++; f.Machine != machines[arch] {
+			t.Errorf("%s carries a program for %v at byte %d", path, f.Machine, at)
+		}
+		if needs, err := f.ImportedLibraries(); err == nil && slices.Contains(needs, "libc.so.6") {
+			helpers++
+		}
+	}
+	if programs < 3 || helpers != 1 {
+		t.Errorf("%s has %d programs, want itself, the launcher and the helper; %d of them need the C library, want the helper", path, programs, helpers)
+	}
+}
+
 // The binaries of both architectures are static and start, those of the other in an
 // emulator, and carry their launcher. Checksums are right.
 func TestBinaries(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		argv := []string{distFile(t, "filch-*-linux-"+arch)}
 		static(t, argv[0])
+		carried(t, argv[0], arch)
 		if arch != runtime.GOARCH {
 			argv = []string{map[string]string{"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"}[arch], argv[0]}
 		}
