@@ -43,8 +43,9 @@ type JobInfo struct {
 	Used              // by the ended ranks or tasks
 	// Attempts before this one that lost a node.
 	Lost []LostAttempt `json:"lost_attempts,omitempty"`
-	// Of a bag: tasks without a recorded end that no node has. They end, or move, and count as
-	// ready or running, see node/tasks.Sum.Settle.
+	// Of a bag: tasks without an end that no node has, beside ready tasks without those of
+	// which a node tells the end. They end, or move, and count as ready or running, see
+	// node/tasks.Sum.Settle.
 	Ending int32 `json:"ending,omitempty"`
 	// Of a run without an end.
 	Outlook *Outlook `json:"outlook,omitempty"`
@@ -113,6 +114,14 @@ type TaskCounts struct {
 	Lost      int32 `json:"lost"`
 	Skipped   int32 `json:"skipped"`
 	Cancelled int32 `json:"cancelled"`
+}
+
+// Add adds the counts of other tasks.
+func (t *TaskCounts) Add(o *TaskCounts) {
+	t.Total += o.Total
+	for s := filch.Waiting; s <= filch.Cancelled; s++ {
+		*t.Of(s) += *o.Of(s)
+	}
 }
 
 // Of returns the counter of a state.

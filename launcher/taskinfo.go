@@ -159,6 +159,8 @@ type TasksHere struct {
 	Running int64 `json:"running"`
 	// Tasks ended here that the job's record does not count yet, and the other counts no more.
 	Ending bool `json:"ending,omitempty"`
+	// The ends of tasks here that are not recorded, by their states; nil: none.
+	Ended *TaskCounts `json:"ended,omitempty"`
 	// The first start of a task of the job on this node, in unix nanoseconds; 0 none.
 	Began int64 `json:"began_unix_ns,omitempty"`
 	// Of the ready tasks: not started here, because they cannot finish in time.
@@ -243,5 +245,6 @@ type Live struct {
 	Ready   int64       `json:"ready"`
 	Running int64       `json:"running"`
 	Ending  bool        `json:"ending,omitempty"`        // as in [TasksHere]
+	Ended   *TaskCounts `json:"ended,omitempty"`         // the same
 	Began   int64       `json:"began_unix_ns,omitempty"` // the same
 }

@@ -56,9 +56,15 @@ func TestEndsOnTheirWayAreListed(t *testing.T) {
 	if ended := list.Ended; len(ended) != 1 || ended[0].Index != 4 || ended[0].State != "cancelled" || ended[0].Node != "n1" || ended[0].Took < 1 || ended[0].Attempts != 1 {
 		t.Errorf("the ends that are being recorded are %+v, want that of the cancelled task", ended)
 	}
+	if here := h.node.TasksHere(id); here.Ended == nil || *here.Ended != (launcher.TaskCounts{Total: 1, Cancelled: 1}) {
+		t.Errorf("the ends that are being recorded are counted as %+v, want one cancelled task", here.Ended)
+	}
 	w.run(sec / 2)
 	if list := h.node.RunningTasks(w.Now(), id); len(list.Ended) != 0 {
 		t.Errorf("half a second later: got %+v", list.Ended)
+	}
+	if here := h.node.TasksHere(id); here.Ended != nil {
+		t.Errorf("half a second later: %+v", here.Ended)
 	}
 }
 

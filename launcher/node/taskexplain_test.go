@@ -295,6 +295,42 @@ func TestTasksOfABagAreNotWaiting(t *testing.T) {
 	}
 }
 
+// Beside ready tasks, an end that is being recorded counts as the end that it is, and neither as
+// ready nor as running; unless the record counts the end by now.
+func TestEndsOnTheirWayCountAsEnds(t *testing.T) {
+	rec := record.Job{Total: 9, Zones: []record.ZoneTally{{Tally: record.Tally{OK: 2}}}}
+	nodes := []launcher.TasksHere{
+		{Ready: 2, Running: 1, Ending: true, Ended: &launcher.TaskCounts{Total: 1, OK: 1}},
+		{Ready: 1, Running: 1, Ending: true, Ended: &launcher.TaskCounts{Total: 1, Failed: 1}},
+	}
+	for _, c := range []struct {
+		name   string
+		moves  int64 // tasks between nodes
+		counts int32 // ends that the record counts by now
+		want   launcher.TaskCounts
+	}{
+		{"two ends", 0, 0, launcher.TaskCounts{Total: 9, Ready: 3, Running: 2, OK: 3, Failed: 1}},
+		{"two ends and a move", 1, 0, launcher.TaskCounts{Total: 9, Ready: 3, Running: 2, OK: 3, Failed: 1}},
+		{"counted by now", 0, 1, launcher.TaskCounts{Total: 9, Ready: 4, Running: 2, OK: 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := rec
+			rec.Zones = []record.ZoneTally{{Tally: record.Tally{OK: 2 + c.counts}}}
+			var sum tasks.Sum
+			for i := range nodes {
+				sum.Add(&nodes[i])
+			}
+			sum.Ready -= c.moves
+			info := records.TaskJobInfo(5, &rec, 0)
+			sum.Fill(&info)
+			sum.Settle(&info)
+			if info.Tasks != c.want {
+				t.Errorf("got %+v, want %+v", info.Tasks, c.want)
+			}
+		})
+	}
+}
+
 // The reason for the cancel of one task is not the reason for the cancel of its job.
 func TestReasonOfACancelledJob(t *testing.T) {
 	one := []record.TaskReason{{Text: "only one", Tasks: []record.Pick{{From: 1, Count: 1}}}}

@@ -49,7 +49,7 @@ func (sv *Server) countLive(list []launcher.JobInfo) {
 			if sums[l.Job] == nil {
 				sums[l.Job] = &tasks.Sum{}
 			}
-			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Began: l.Began})
+			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Ended: l.Ended, Began: l.Began})
 		}
 	}
 	own, _ := sv.live()

@@ -27,6 +27,14 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Ready += v.Ready
 	s.Running += v.Running
 	s.Ending = s.Ending || v.Ending
+	if v.Ended != nil {
+		all := launcher.TaskCounts{}
+		if s.Ended != nil {
+			all = *s.Ended
+		}
+		all.Add(v.Ended)
+		s.Ended = &all
+	}
 	if v.Began > 0 && (s.Began == 0 || v.Began < s.Began) {
 		s.Began = v.Began
 	}
@@ -89,13 +97,20 @@ func (s *Sum) Fill(i *launcher.JobInfo) {
 
 // Settle counts the tasks of a bag that no node has after [Sum.Fill]: tasks wait in workflows,
 // and in jobs that wait for others. The others move between nodes, or their ends are being
-// recorded. Beside ready tasks they are few, and count as ready, so that no more tasks seem to
-// run than there are slots. Beside none they run, until their ends are recorded.
+// recorded. Beside ready tasks they are few: those with an end that a node tells of count as
+// ended, and the others as ready, so that no more tasks seem to run than there are slots. Beside
+// none they run, until their ends are recorded.
 func (s *Sum) Settle(i *launcher.JobInfo) {
 	c := &i.Tasks
 	waits := (i.Dep != "" || i.Begin != 0) && s.Running+s.Ready == 0 && !s.Ending
 	if i.Kind != "bag" || i.Code != nil || waits || strings.Contains(i.Dep, record.WhenEach.String()) {
 		return
+	}
+	if c.Ready > 0 && s.Ended != nil && s.Ended.Total <= c.Waiting { // else some ends are counted by now
+		c.Waiting -= s.Ended.Total
+		total := c.Total
+		c.Add(s.Ended)
+		c.Total = total
 	}
 	i.Ending = c.Waiting
 	to := &c.Ready

@@ -35,6 +35,13 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Takes, free
 		}
 	}
+	for _, end := range w.core.Look().Ending(id) {
+		if h.Ended == nil {
+			h.Ended = &launcher.TaskCounts{}
+		}
+		h.Ended.Total++
+		*h.Ended.Of(end.State)++
+	}
 	if c, ok := w.core.Look().Choice(id); ok {
 		h.Placed = c.String()
 	}
@@ -73,7 +80,7 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 func (w *Tasks) Live() (all []launcher.Live) {
 	for id := range w.core.Look().Live() {
 		if h := w.TasksHere(id); h.Ready+h.Running > 0 || h.Ending {
-			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running, Ending: h.Ending, Began: h.Began})
+			all = append(all, launcher.Live{Job: id, Ready: h.Ready, Running: h.Running, Ending: h.Ending, Ended: h.Ended, Began: h.Began})
 		}
 	}
 	return all
