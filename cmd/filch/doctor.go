@@ -262,6 +262,10 @@ func examineDisk(r *wire.RosterInfo) (found []finding) {
 		add("error", "--once tasks start when the mirror is written; if the instance ends before that, filch up --resume may repeat finished tasks",
 			"cannot write the mirror of the queue: %s; %s wait for the mirror", h.Mirror, filch.Plural(int(h.MirrorHeld), "task"))
 	}
+	if h.History != "" {
+		add("warning", "make room in ~/.filch, or check its file system; the launcher keeps trying, and no job waits",
+			"cannot write %s to the history: %s", filch.Plural(h.HistoryEnds, "ended job"), h.History)
+	}
 	switch s := time.Duration(h.SyncWait * float64(time.Second)); {
 	case s <= slowSync, h.DiskTrouble != "": // the cause is told
 	case h.SyncFault != "":

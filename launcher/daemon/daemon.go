@@ -144,7 +144,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.keepers.SetFiles(d.copies, gangs)
 	d.queries = query.New(d.in, query.Parts{
 		Dir: cfg.Dir, Build: cfg.Build, Nodes: d.nodes, Questions: d.questions, Routes: d.routes, Files: d.files,
-		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, Disk: d.store,
+		Clients: d.clients, Keepers: d.keepers, Runners: d.runners, Cuts: &d.runners.Cuts, Mirror: d.mirror, History: d.past.trouble, Disk: d.store,
 		Incarnation: d.Incarnation, Metrics: d.exports.info, Board: d.board.order, Network: func() query.Network { return d.net }, Drain: d.drain, Down: d.down,
 	})
 	d.exports.in, d.cfg.Metrics.Read = d.in, d.queries.Read

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +40,17 @@ func (p *pastJobs) begin() {
 		defer close(p.ended)
 		p.writer.Run(ctx)
 	}()
+}
+
+// trouble says why ends of jobs are not in the history, and how many; "" is none.
+func (p *pastJobs) trouble() (why string, ends int) {
+	if p.writer == nil {
+		return "", 0
+	}
+	if ends, why = p.writer.Unwritten(); why == "" {
+		return "", 0
+	}
+	return why, ends
 }
 
 // onLost tells of entries that are missing on disk.
@@ -92,6 +102,7 @@ func (p *pastJobs) end() {
 	select {
 	case <-p.ended:
 	case <-timer.C:
-		p.onLost(0, errors.New("the file system does not answer"))
+		n, _ := p.writer.Unwritten()
+		p.onLost(n, fmt.Errorf("the file system of %s does not answer", p.d.cfg.History))
 	}
 }

@@ -43,6 +43,12 @@ type running struct {
 
 func start(t *testing.T, dir, name string, again time.Duration) *running {
 	t.Helper()
+	r := newRunning(t, dir, name, again)
+	r.begin()
+	return r
+}
+
+func newRunning(t *testing.T, dir, name string, again time.Duration) *running {
 	r := &running{t: t, over: make(chan struct{})}
 	r.Writer = NewWriter(dir, name, func(lost int, why error) {
 		r.mu.Lock()
@@ -50,11 +56,14 @@ func start(t *testing.T, dir, name string, again time.Duration) *running {
 		r.lost, r.tells, r.why = r.lost+lost, r.tells+1, why
 	})
 	r.gather, r.again = time.Millisecond, again
-	ctx, stop := context.WithCancel(t.Context())
+	return r
+}
+
+func (r *running) begin() {
+	ctx, stop := context.WithCancel(r.t.Context())
 	r.stop = stop
 	go func() { defer close(r.over); r.Run(ctx) }()
-	t.Cleanup(r.end)
-	return r
+	r.t.Cleanup(r.end)
 }
 
 func (r *running) end() { r.stop(); <-r.over }
@@ -199,8 +208,8 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// A file system that hangs holds the goroutine, and nobody else.
-func TestAddDoesNotWaitForAFileSystem(t *testing.T) {
+// A pipe in place of the file is refused: a writer to a pipe would wait for a reader.
+func TestAPipeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "n1"+suffix)
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -21,6 +21,7 @@ const (
 	gather     = 100 * time.Millisecond // between two writes
 	tryAgain   = 5 * time.Second        // after a failure
 	tellEvery  = 10 * time.Second       // between two reports of losses
+	silent     = 10 * time.Second       // a write without an answer for so long is told of
 )
 
 // suffix ends the names of the files.
@@ -33,13 +34,15 @@ type Writer struct {
 	tell      func(lost int, why error)
 	gather    time.Duration
 	again     time.Duration
+	silent    time.Duration
 
 	wake chan struct{}
 
 	mu    sync.Mutex // guards the fields below
 	lines []byte
-	count int // of lines
-	lost  int // entries without space, not reported yet
+	count int    // of lines
+	lost  int    // entries without space, not reported yet
+	fault string // why the waiting lines are not written; "": no write has failed
 
 	// The goroutine's.
 	file *os.File
@@ -52,9 +55,10 @@ type Writer struct {
 
 // NewWriter makes the writer of a file in dir; name distinguishes the launcher from all
 // others. The writer's goroutine calls tell with the number of lost entries since the last
-// call and the reason; and once with 0 when writing begins to fail.
+// call and the reason; and once with 0 when writing begins to fail, or the file system begins
+// to be silent.
 func NewWriter(dir, name string, tell func(lost int, why error)) *Writer {
-	return &Writer{dir: dir, name: name, tell: tell, gather: gather, again: tryAgain, wake: make(chan struct{}, 1)}
+	return &Writer{dir: dir, name: name, tell: tell, gather: gather, again: tryAgain, silent: silent, wake: make(chan struct{}, 1)}
 }
 
 // Add queues an entry and never waits: without space in the queue, the entry is lost.
@@ -74,6 +78,14 @@ func (w *Writer) Add(e *Entry) {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Unwritten returns the number of entries that are not on disk, but for those reported as lost,
+// and the reason; "" is none.
+func (w *Writer) Unwritten() (n int, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.count + w.lost, w.fault
 }
 
 // Run writes until ctx ends, and then the rest, once. Run may never return: a process cannot
@@ -105,13 +117,31 @@ func (w *Writer) Run(ctx context.Context) {
 				w.last()
 				return
 			}
-			err := w.write()
+			err := w.attempt()
 			w.report(err)
 			if err == nil {
 				wrote = time.Now()
 				break
 			}
 			wait = w.again
+		}
+	}
+}
+
+// attempt writes the waiting lines, and tells of a file system that does not answer meanwhile.
+// Of the goroutine's fields, the write changes those of the file, and a report the others.
+func (w *Writer) attempt() error {
+	done := make(chan error, 1)
+	go func() { done <- w.write() }()
+	began, timer := time.Now(), time.NewTimer(w.silent)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-timer.C:
+			w.report(fmt.Errorf("the file system of %s has not answered for %s", w.dir, time.Since(began).Round(time.Second)))
+			timer.Reset(w.silent)
 		}
 	}
 }
@@ -132,6 +162,9 @@ func (w *Writer) last() {
 func (w *Writer) report(err error) {
 	w.mu.Lock()
 	lost := w.lost
+	if w.fault = ""; err != nil {
+		w.fault = err.Error()
+	}
 	w.mu.Unlock()
 	fresh := err != nil && w.why == nil
 	if err != nil {

@@ -209,8 +209,10 @@ type StoreHere struct {
 	SkippedBytes int64   `json:"skipped_bytes"` // unreadable when the launcher began
 	MirrorHeld   int64   `json:"mirror_held"`   // run-once tasks waiting for the queue's mirror
 	Mirror       string  `json:"mirror_trouble,omitempty"`
-	ClockJump    float64 `json:"clock_jump"`           // seconds by which the wall clock was set since the launcher began
-	SyncFault    string  `json:"sync_fault,omitempty"` // of the disk, during sync_wait
+	History      string  `json:"history_trouble,omitempty"`
+	HistoryEnds  int     `json:"history_ends,omitempty"` // with History: ends of jobs that are not written
+	ClockJump    float64 `json:"clock_jump"`             // seconds by which the wall clock was set since the launcher began
+	SyncFault    string  `json:"sync_fault,omitempty"`   // of the disk, during sync_wait
 }
 
 // DiskHere is the disk on which a launcher keeps records and output.

@@ -48,6 +48,9 @@ type Parts struct {
 	Mirror    Mirror
 	Disk      Disk
 
+	// History says why ends of jobs are not in the history, and how many; "" is none.
+	History func() (why string, ends int)
+
 	Incarnation func() uint64 // of this launcher
 	Metrics     func() wire.MetricsInfo
 	Board       func(stop bool) (wire.BoardInfo, error)

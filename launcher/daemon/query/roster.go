@@ -63,6 +63,7 @@ func (sv *Server) rosterHere() (wire.RosterInfo, error) {
 	for _, l := range s.Lost {
 		r.Lost = append(r.Lost, uint16(l))
 	}
+	r.Here.History, r.Here.HistoryEnds = sv.daemon.History()
 	h, st := &r.Here, sv.daemon.Disk.Stats()
 	h.Seated, h.Replicas, h.Homes, h.Records, h.Pending = s.Acceptor, s.Replicas, s.Homes, s.Records, s.Pending
 	h.DiskBytes, h.LiveBytes, h.QuotaBytes, h.SkippedBytes = st.SizeBytes, st.LiveBytes, st.QuotaBytes, st.Skipped
