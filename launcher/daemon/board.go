@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch/launcher/daemon/dashboard"
+	"github.com/filch-hpc/filch/launcher/daemon/query"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -63,7 +64,7 @@ func (b *board) serve() error {
 	if d.in.Context().Err() != nil {
 		return d.in.GoingDown()
 	}
-	s, err := dashboard.Listen(dashboard.Config{Instance: d.cfg.Dir.Instance, Look: b.look, Command: b.command, Start: b.start})
+	s, err := dashboard.Listen(dashboard.Config{Instance: d.cfg.Dir.Instance, Look: b.look, Rest: func() func(context.Context) { return query.Rest(d.queries) }, Command: b.command, Start: b.start})
 	if err != nil {
 		return err
 	}
@@ -81,13 +82,19 @@ func (b *board) serve() error {
 	return nil
 }
 
-// look is what a screen of filch top gets.
-func (b *board) look() ([]byte, error) {
+// look is what a screen of filch top gets, and whether nothing happens.
+func (b *board) look() (view func(rests bool) ([]byte, error), quiet bool, err error) {
 	v, err := b.d.queries.Answer(wire.Query{Verb: wire.VerbGlance}, true)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return json.Marshal(v)
+	o, ok := v.(*wire.Overview)
+	return func(rests bool) ([]byte, error) {
+		if rests {
+			o.Rest = query.RestMost.Seconds()
+		}
+		return json.Marshal(v)
+	}, ok && query.Resting(o), nil
 }
 
 // start starts a command, with the priority of keepers: the launcher's may be higher.

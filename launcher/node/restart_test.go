@@ -323,3 +323,25 @@ func TestAWatchOutlivesALife(t *testing.T) {
 	w.run(30 * sec)
 	w.quiet()
 }
+
+// A wait for a change of a record costs next to no message: the home tells.
+func TestAWatchAsksNothing(t *testing.T) {
+	w := newNet(t, 5, 4)
+	minutes := func() int {
+		w.run(10 * sec)
+		before := w.sent
+		w.run(600 * sec)
+		return w.sent - before
+	}
+	without := minutes()
+	told := 0
+	for _, name := range w.names {
+		h := w.nodes[name]
+		h.input(func(out *launcher.Outbox) {
+			h.node.WatchRecord(w.Now(), "test/pools", dht.Version{}, func() { told++ }, out)
+		})
+	}
+	if with := minutes(); with > without+len(w.names)*4 || told > 0 {
+		t.Errorf("%d nodes that wait send %d messages in 10 minutes, %d without a wait, and hear of %d changes", len(w.names), with, without, told)
+	}
+}

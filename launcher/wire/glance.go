@@ -41,6 +41,8 @@ type Overview struct {
 	Jobs  []OverviewJob          `json:"jobs"`  // by id
 	More  int                    `json:"more,omitempty"`
 	Tasks []launcher.RunningTask `json:"tasks,omitempty"`
+	// Rest is set for a page while nothing happens: the next look may come so many seconds later.
+	Rest float64 `json:"rest,omitempty"`
 }
 
 // NodeGlance is one node on a screen. A silent node has no Work.

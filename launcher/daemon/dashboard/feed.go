@@ -10,13 +10,15 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// lookEvery is the time between two looks at the nodes.
+// lookEvery is the time between two looks at the nodes while something happens.
 const lookEvery = time.Second
 
-// feed takes looks while a browser is there. A browser that falls behind misses looks: the
-// feed keeps one look, which all browsers share.
+// feed takes looks while a browser is there: each lookEvery, and after a change while nothing
+// happens. A browser that falls behind misses looks: the feed keeps one look, which all browsers
+// share.
 type feed struct {
-	look func() ([]byte, error)
+	look func() (view func(rests bool) ([]byte, error), quiet bool, err error)
+	rest func() (await func(ctx context.Context))
 	came chan struct{} // a browser came to an empty feed
 
 	mu    sync.Mutex // guards seats, last and looks
@@ -30,8 +32,8 @@ type seat struct {
 	news chan struct{} // there is a look that the browser has not got
 }
 
-func newFeed(look func() ([]byte, error)) *feed {
-	return &feed{look: look, came: make(chan struct{}, 1), seats: map[*seat]struct{}{}}
+func newFeed(look func() (func(bool) ([]byte, error), bool, error), rest func() func(context.Context)) *feed {
+	return &feed{look: look, rest: rest, came: make(chan struct{}, 1), seats: map[*seat]struct{}{}}
 }
 
 // join adds a browser.
@@ -74,15 +76,16 @@ func (f *feed) event() []byte {
 	return f.last
 }
 
-// run looks until ctx ends.
+// run looks until ctx ends, at most once in lookEvery.
 func (f *feed) run(ctx context.Context) {
-	rest := time.NewTimer(0)
-	defer rest.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	quiet := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-rest.C:
+		case <-timer.C:
 		}
 		for f.count() == 0 {
 			select {
@@ -91,14 +94,30 @@ func (f *feed) run(ctx context.Context) {
 			case <-f.came:
 			}
 		}
-		f.publish()
-		rest.Reset(lookEvery)
+		at := time.Now()
+		if !quiet {
+			quiet = f.publish(false)
+			timer.Reset(lookEvery)
+			continue
+		}
+		// The wait begins before the look: else what happens in between would not be shown.
+		await := f.rest()
+		if f.publish(true) {
+			await(ctx)
+		}
+		quiet = false
+		timer.Reset(max(lookEvery-time.Since(at), 0))
 	}
 }
 
-// publish takes a look, and tells the browsers.
-func (f *feed) publish() {
-	view, err := f.look()
+// publish takes a look, and tells the browsers; rests says that the feed pauses after a quiet
+// look.
+func (f *feed) publish(rests bool) (quiet bool) {
+	encode, quiet, err := f.look()
+	var view []byte
+	if err == nil {
+		view, err = encode(rests && quiet)
+	}
 	kind := "view"
 	if err != nil {
 		kind = "trouble"
@@ -115,6 +134,7 @@ func (f *feed) publish() {
 		default: // the browser has not read the look before
 		}
 	}
+	return quiet && err == nil
 }
 
 // eventOf is a server-sent event: JSON has no line end.

@@ -41,9 +41,13 @@ var pages embed.FS
 // Config says what a server shows.
 type Config struct {
 	Instance string
-	// Look returns a view of all nodes, as JSON without line ends. Look is called by one
-	// goroutine, at most once in lookEvery.
-	Look func() ([]byte, error)
+	// Look looks at all nodes, and reports whether nothing happens there. The view is JSON without
+	// line ends, which says with rests that the next look comes only after a change. Look is
+	// called by one goroutine.
+	Look func() (view func(rests bool) ([]byte, error), quiet bool, err error)
+	// Rest begins to wait for a change, and await waits for a change since then, for a minute or
+	// so. A look after the return of Rest shows all changes before the call.
+	Rest func() (await func(ctx context.Context))
 	// Command makes a command of filch for the launcher's instance.
 	Command func(ctx context.Context, args ...string) *exec.Cmd
 	// Start starts a command, and ended is called once the command was waited for.
@@ -72,7 +76,7 @@ func Listen(cfg Config) (*Server, error) {
 }
 
 func newServer(cfg Config, l net.Listener) *Server {
-	s := &Server{cfg: cfg, listener: netutil.LimitListener(l, maxConns), token: rand.Text(), feed: newFeed(cfg.Look), commands: make(chan struct{}, maxCommands)}
+	s := &Server{cfg: cfg, listener: netutil.LimitListener(l, maxConns), token: rand.Text(), feed: newFeed(cfg.Look, cfg.Rest), commands: make(chan struct{}, maxCommands)}
 	if at, ok := l.Addr().(*net.TCPAddr); ok {
 		s.port = at.Port
 	}

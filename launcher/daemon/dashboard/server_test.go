@@ -44,17 +44,36 @@ type site struct {
 	t     *testing.T
 	pipes *pipes
 	looks int
+	rests int  // looks before a rest
+	quiet bool // nothing happens
+	event chan struct{}
 }
 
 // serve starts a server whose looks have size bytes and whose commands are of the shell; stop
 // ends the server.
 func serve(t *testing.T, size int, script string) (s *site, stop func()) {
 	t.Helper()
-	s = &site{t: t, pipes: &pipes{conns: make(chan net.Conn)}}
+	s = &site{t: t, pipes: &pipes{conns: make(chan net.Conn)}, event: make(chan struct{})}
 	view := []byte(`"` + strings.Repeat("x", size) + `"`)
 	s.Server = newServer(Config{
 		Instance: "brave-otter",
-		Look:     func() ([]byte, error) { s.looks++; return view, nil },
+		Look: func() (func(bool) ([]byte, error), bool, error) {
+			s.looks++
+			return func(rests bool) ([]byte, error) {
+				if rests {
+					s.rests++
+				}
+				return view, nil
+			}, s.quiet, nil
+		},
+		Rest: func() func(context.Context) {
+			return func(ctx context.Context) {
+				select {
+				case <-s.event:
+				case <-ctx.Done():
+				}
+			}
+		},
 		Command: func(ctx context.Context, args ...string) *exec.Cmd {
 			return exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, "sh"}, args...)...)
 		},
@@ -202,6 +221,57 @@ func TestLooksAreShared(t *testing.T) {
 		time.Sleep(time.Minute)
 		if s.looks != before || s.Browsers() != 0 {
 			t.Errorf("%d looks and %d browsers after all have left", s.looks-before, s.Browsers())
+		}
+	})
+}
+
+// While nothing happens, nobody looks: two looks come before the rest, and two after each event.
+// A page that opens meanwhile gets the last look.
+func TestNobodyLooksWhileNothingHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, stop := serve(t, 10, "")
+		defer stop()
+		s.quiet = true
+		views := 0
+		open := func() net.Conn {
+			conn, r := s.ask("GET", "/"+s.token+"/live", "127.0.0.1:8080")
+			go func() {
+				lines := bufio.NewReader(r.Body)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if strings.HasPrefix(line, "event: view") {
+						views++
+					}
+				}
+			}()
+			return conn
+		}
+		defer open().Close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.looks != 2 || s.rests != 1 || views != 2 {
+			t.Fatalf("%d looks, %d of them before a rest, and %d views in an hour without an event", s.looks, s.rests, views)
+		}
+		s.event <- struct{}{}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.looks != 4 || s.rests != 2 || views != 4 {
+			t.Fatalf("%d looks, %d of them before a rest, and %d views after an event", s.looks, s.rests, views)
+		}
+		defer open().Close()
+		synctest.Wait()
+		if s.looks != 4 || views != 5 {
+			t.Errorf("%d looks and %d views after a second page came", s.looks, views)
+		}
+		s.quiet = false
+		s.event <- struct{}{}
+		time.Sleep(10*lookEvery + lookEvery/2)
+		synctest.Wait()
+		if s.looks < 13 || s.looks > 15 {
+			t.Errorf("%d looks in 10 s while something happens, with 4 before", s.looks)
 		}
 	})
 }

@@ -14,6 +14,9 @@ import (
 // most 1/gatherEvents answers a second, and each answer has all events of that time.
 const gatherEvents = 250 * time.Millisecond
 
+// gatherSteady is the time between two answers for a follower while events come all the time.
+const gatherSteady = time.Second
+
 // eventReader answers queries for events.
 type eventReader struct{ sv *Server }
 
@@ -33,7 +36,7 @@ func (r eventReader) part(q wire.Query, arg func(int) string, local bool) (any, 
 	sv := r.sv
 	wait := time.Duration(0)
 	if arg(3) != "" {
-		wait = min(parseWait(arg(3)), heldMax)
+		wait = min(parseWait(arg(3)), RestMost)
 	}
 	if node := filch.NodeName(arg(0)); node != sv.in.Self {
 		if err := sv.checkUp(node, local); err != nil {

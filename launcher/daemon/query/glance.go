@@ -122,15 +122,13 @@ func (sv glancer) here(job filch.JobID) (g wire.Glance, err error) {
 
 // look reads what a [wire.Glance] has.
 func (sv glancer) look() (g wire.Glance, err error) {
-	self, err := sv.selfInfo(false)
-	if err != nil {
-		return g, err
-	}
-	g.Node = nodeGlance(self)
+	var own describing
+	var work launcher.Work
 	var jobs []launcher.JobInfo
 	g.Live = []wire.LiveTasks{}
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		g.Node.Work = t.Node.Work(t.Now)
+		own.read(t, false)
+		work = t.Node.Work(t.Now)
 		wall := time.Now().UnixNano()
 		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
 		jobs = append(append(jobs, t.Node.HomedTasks(wall)...), t.Node.Led(wall)...)
@@ -144,6 +142,11 @@ func (sv glancer) look() (g wire.Glance, err error) {
 			g.Live = append(g.Live, wire.LiveTasks{Live: l, Gathers: here.Gathers, Lacks: clipBytes(here.Lacks)})
 		}
 	})
+	if err != nil {
+		return g, err
+	}
+	g.Node = nodeGlance(own.info(sv.Server))
+	g.Node.Work = work
 	counts := sv.in.Watch.Counts()
 	g.Node.Work.Messages, g.Node.Work.Store = counts["messages_out"], counts["store_out"]
 	g.Jobs, g.More = chooseJobs(mergeJobs(jobs))

@@ -31,6 +31,7 @@ type Server struct {
 	looked *looked
 
 	follows follows
+	rest    rest
 }
 
 // Parts holds the parts of the daemon for queries to look at.
@@ -113,7 +114,7 @@ type Disk interface {
 
 // New makes the server of a daemon's queries.
 func New(in *inputs.Queue, p Parts) *Server {
-	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}, looked: newLooked(), follows: follows{rounds: map[string]*round{}, asked: map[string]*asked{}}}
+	return &Server{daemon: p, in: in, waits: waiters{byJob: map[filch.JobID][]chan struct{}{}}, looked: newLooked(), follows: follows{rounds: map[string]*round{}, asked: map[string]*asked{}}, rest: rest{asked: map[filch.NodeName]bool{}}}
 }
 
 // OnSubmitted notes the newest job submitted here; on the loop.
@@ -197,27 +198,41 @@ func (sv *Server) Answer(q wire.Query, local bool) (any, error) {
 
 // selfInfo describes this node.
 func (sv *Server) selfInfo(processors bool) (wire.NodeInfo, error) {
-	var slots launcher.SlotInfo
-	holders := []launcher.Holder{}
-	var lent []filch.Processor
-	var free []int32
+	var own describing
 	// First: once the loop has answered, the loop has begun and the address is set.
-	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		slots = t.Node.Slots()
-		holders = append(holders, t.Node.Holders(t.Now)...)
-		if processors {
-			lent, free = t.Node.Processors()
-		}
-	})
+	err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) { own.read(t, processors) })
+	return own.info(sv), err
+}
+
+// describing is what this node says of itself; read is called on the loop, and info behind.
+type describing struct {
+	slots   launcher.SlotInfo
+	holders []launcher.Holder
+	lent    []filch.Processor
+	free    []int32
+}
+
+func (d *describing) read(t *inputs.Turn, processors bool) {
+	d.slots = t.Node.Slots()
+	d.holders = append([]launcher.Holder{}, t.Node.Holders(t.Now)...)
+	if processors {
+		d.lent, d.free = t.Node.Processors()
+	}
+}
+
+func (d *describing) info(sv *Server) wire.NodeInfo {
 	m, _ := sv.daemon.Nodes.Find(sv.in.Self)
 	info := wire.NodeInfo{
-		SlotInfo: slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
-		Holders: holders, Processors: lent, FreeSlots: free, Alloc: m.Card.Group,
+		SlotInfo: d.slots, State: m.Standing.String(), PID: os.Getpid(), Addrs: m.Addrs, Incarnation: sv.daemon.Incarnation(), Build: sv.daemon.Build,
+		Holders: d.holders, Processors: d.lent, FreeSlots: d.free, Alloc: m.Card.Group,
+	}
+	if info.Holders == nil {
+		info.Holders = []launcher.Holder{} // the loop did not answer
 	}
 	if info.Draining && info.State == "up" {
 		info.State = "draining"
 	}
-	return info, err
+	return info
 }
 
 // listNodes describes all members, or, for a query of another node, this node. Unless

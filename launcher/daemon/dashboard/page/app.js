@@ -143,7 +143,7 @@ $("job").addEventListener("change", e => { choose(+e.target.value); e.target.blu
 
 function status() {
 	const age = state.at ? (performance.now() - state.at) / 1000 : 0, e = $("age");
-	const late = state.at && performance.now() - state.at > staleAfter;
+	const late = state.at && performance.now() - state.at > staleAfter + (state.look?.rest || 0) * 1000;
 	e.className = trouble || late ? "bad" : "";
 	e.textContent = (state.at ? (late ? Math.floor(age) + " s old" : "live") : trouble ? "" : "connecting") + (trouble ? (state.at ? ": " : "") + trouble : "");
 	const s = state.looks.at(-1);
