@@ -15,7 +15,7 @@ import (
 // Limits of followers.
 const (
 	followBytes = 64 << 10             // of encoded events of a node at a time
-	followKeep  = 4 * gatherEvents     // an answer of a node waits for slow followers
+	followKeep  = 4 * gatherSteady     // an answer of a node waits for slow followers
 	maxAsked    = 4096                 // questions that are under way or kept
 	followSlack = 2 * time.Second      // a round may take longer than its time
 	followHold  = 20 * time.Second     // a node waits for an event
@@ -31,6 +31,7 @@ type follows struct {
 	asked  map[string]*asked
 	news   chan struct{} // closes when a node has answered
 	turn   int           // counts the rounds
+	steady uint          // doublings of the time to gather, see round
 }
 
 // round is one answer for all followers with the same places.
@@ -89,8 +90,9 @@ func (r eventReader) follow(q wire.Query, arg func(int) string) (any, error) {
 	return &d.answer, nil
 }
 
-// round waits for news of the nodes, and then until gatherEvents are over: a follower gets
-// at most 1/gatherEvents answers a second of all nodes together.
+// round waits for news of the nodes, and then until the time to gather is over: a follower gets
+// at most 1/gatherEvents answers a second of all nodes together. While events come all the time,
+// the time doubles up to gatherSteady: most of the cost of an answer is that processes wake up.
 func (r eventReader) round(pairs []string, job string, wait time.Duration, turn int) ([]wire.EventPart, error) {
 	in, f := r.sv.in, &r.sv.follows
 	begin := time.Now()
@@ -108,7 +110,7 @@ func (r eventReader) round(pairs []string, job string, wait time.Duration, turn 
 			break
 		}
 	}
-	in.Await(nil, gatherEvents-time.Since(begin))
+	in.Await(nil, f.gather(time.Since(begin)))
 	if in.Context().Err() != nil {
 		return nil, in.GoingDown()
 	}
@@ -127,6 +129,20 @@ func (r eventReader) round(pairs []string, job string, wait time.Duration, turn 
 		parts = append(parts, *a.part)
 	}
 	return parts, nil
+}
+
+// gather returns how long a round gathers whose first news came after a while.
+func (f *follows) gather(after time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gather := min(gatherEvents<<f.steady, gatherSteady)
+	switch {
+	case after >= gather:
+		f.steady = 0
+	case gather < gatherSteady:
+		f.steady++
+	}
+	return gather - after
 }
 
 func askKey(node filch.NodeName, place, job string) string {
