@@ -36,7 +36,7 @@ type Request struct {
 	Detach  bool  // the job goes on without its client
 	Durable bool  // with Detach: acknowledged when its record is on disks
 	// What each rank takes of a resource that all nodes share; no name: nothing.
-	Pool record.Pool
+	License record.License
 	// The person who holds the job, which then gathers no slots; "" nobody.
 	HeldBy string
 	// What the job waits for before it gathers slots.

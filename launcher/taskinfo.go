@@ -207,10 +207,10 @@ type TasksHere struct {
 	Kind string `json:"kind,omitempty"`
 	// A resource that all nodes share: what a task takes of it, and how much was free at
 	// the last look of the node; no name: the tasks take none.
-	Pool     string `json:"pool,omitempty"`
-	PoolEach int32  `json:"pool_each,omitempty"`
-	PoolFree int32  `json:"pool_free,omitempty"`
-	Suited   int    `json:"suited,omitempty"`
+	License     string `json:"license,omitempty"`
+	LicenseEach int32  `json:"license_each,omitempty"`
+	LicenseFree int32  `json:"license_free,omitempty"`
+	Suited      int    `json:"suited,omitempty"`
 	// What a task takes of the resources of its node that have names.
 	Named filch.Amounts `json:"named,omitempty"`
 	// An older job whose tasks find no room on this node: younger tasks that are here wait

@@ -10,23 +10,23 @@ import (
 	"github.com/filch-hpc/filch/mtc/tokens"
 )
 
-// Reserve asks for n tokens of a pool for a run, which [Out.Reserved] names once it has
+// Reserve asks for n tokens of a license for a run, which [Out.Reserved] names once it has
 // them. Runs get tokens in the order of asking, and before the tasks of this node.
-func (c *Core) Reserve(now time.Duration, run filch.JobID, pool string, n int32, out *Out) {
+func (c *Core) Reserve(now time.Duration, run filch.JobID, license string, n int32, out *Out) {
 	c.enter(now, out)
-	c.caps.Reserve(run, pool, n)
+	c.caps.Reserve(run, license, n)
 	c.settle()
 }
 
 // Unreserve gives back the tokens of a run, or ends the run's wait for tokens.
-func (c *Core) Unreserve(now time.Duration, run filch.JobID, pool string, out *Out) {
+func (c *Core) Unreserve(now time.Duration, run filch.JobID, license string, out *Out) {
 	c.enter(now, out)
-	c.caps.Unreserve(run, pool)
+	c.caps.Unreserve(run, license)
 	c.settle()
 }
 
-// Pool describes a resource that the nodes share: see [tokens.Caps.Pool].
-func (l Look) Pool(name string) (used, free int32, ok bool) { return l.core.caps.Pool(name) }
+// License describes a resource that the nodes share: see [tokens.Caps.License].
+func (l Look) License(name string) (used, free int32, ok bool) { return l.core.caps.License(name) }
 
 // The methods below are the Core as the use of tokens sees the Core: see [tokens.Node].
 

@@ -10,12 +10,12 @@ import (
 // Check panics where an invariant does not hold.
 func (c *Core) Check() {
 	var used, lent filch.Room
-	running, successors, pools, gathers := map[*job]int32{}, map[*job]int32{}, map[*tokens.Set]int32{}, int32(0)
+	running, successors, licenses, gathers := map[*job]int32{}, map[*job]int32{}, map[*tokens.Set]int32{}, int32(0)
 	for _, r := range c.exec.list.All() {
 		used = used.Plus(*r.room())
 		running[r.job]++
-		if r.job.spec.Pool.Name != "" {
-			pools[r.job.tokens] += r.job.spec.Tokens(int(r.item.Need) - 1)
+		if r.job.spec.License.Name != "" {
+			licenses[r.job.tokens] += r.job.spec.Tokens(int(r.item.Need) - 1)
 		}
 		if r.stage == gathering {
 			gathers++
@@ -57,7 +57,7 @@ func (c *Core) Check() {
 		unsaid += j.pending.Unsaid()
 		j.queue.check()
 	}
-	c.caps.Check(pools)
+	c.caps.Check(licenses)
 	if unsaid != c.recorder.Unsaid() {
 		panic(fmt.Sprintf("mtc: %d ends wait to be recorded, the sum is %d", c.recorder.Unsaid(), unsaid))
 	}

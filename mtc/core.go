@@ -365,7 +365,7 @@ type JobStatus struct {
 	Ending  bool // the node records ends of tasks, or has the job count them
 	Pace    policy.Pace
 	Need    int   // number of the need of a task that waits here, as in [record.Spec.Need]
-	Takes   int32 // what a task that waits here takes of the job's pool
+	Takes   int32 // what a task that waits here takes of the job's license
 	Began   int64 // unix ns of the first start on this node; 0 none
 }
 

@@ -232,7 +232,7 @@ func (c *Core) tickWaits() {
 	next := c.exec.wake(false)
 	c.waits.at = min(next, c.exec.warm())
 	later := func(at time.Duration) { c.waits.at = min(c.waits.at, at) }
-	c.caps.TickPools()
+	c.caps.TickLicenses()
 	if at := c.thief.Gate(); at > c.now {
 		later(at)
 	}

@@ -264,8 +264,8 @@ func (f *failover) homedCap(p record.Key, v []byte) {
 		// A node that is gone may still use its tokens: at most the cap may be in use.
 		if h.Held+h.Want > 0 && f.gone(h.Owner) && !f.core.cfg.Members.Gone(h.Owner) {
 			key := record.KeyCap(p.Job)
-			if p.Pool != "" {
-				key = record.KeyPool(p.Pool)
+			if p.License != "" {
+				key = record.KeyLicense(p.License)
 			}
 			f.core.commits.merge(key, record.RecordCap, record.CapOp{Limit: r.Limit, Owner: h.Owner, Deed: record.CapLose}.Encode(), func(record.Answer) {})
 		}

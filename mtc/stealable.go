@@ -59,7 +59,7 @@ func (v *victim) serves(j *job, m *message.Means, n int32) bool {
 		return true
 	}
 	for _, k := range m.Caps {
-		if k.Job == j.id || k.Job == 0 && k.Pool == j.spec.Pool.Name {
+		if k.Job == j.id || k.Job == 0 && k.License == j.spec.License.Name {
 			return k.Idle >= n
 		}
 	}

@@ -43,7 +43,7 @@ func (r *rig) stick() {
 // TestBagBehindAStuckBag submits a bag on a node on which an earlier bag waits for a
 // resource that is in use. Other nodes have free slots for the later bag.
 func TestBagBehindAStuckBag(t *testing.T) {
-	pool := record.Pool{Name: "seat", Each: 1}
+	license := record.License{Name: "seat", Each: 1}
 	for name, c := range map[string]struct {
 		spec record.Spec
 		// before is another bag, from that node, with a part of its tasks under way when
@@ -52,19 +52,19 @@ func TestBagBehindAStuckBag(t *testing.T) {
 		node   int
 		wait   time.Duration
 	}{
-		"slots":           {},
-		"memory":          {spec: record.Spec{Each: filch.Room{Slots: 1, MemBytes: 200 << 20}}},
-		"resource":        {spec: record.Spec{Each: filch.Room{Slots: 1, Named: "disk=2"}}},
-		"pool":            {spec: record.Spec{Pool: pool}},
-		"pool-known":      {spec: record.Spec{Pool: pool}, before: &record.Spec{Pool: pool}, wait: 20 * time.Second},
-		"pool-held":       {spec: record.Spec{Pool: pool}, before: &record.Spec{Pool: pool}, wait: 1001 * time.Millisecond},
-		"pool-in-use":     {spec: record.Spec{Pool: pool}, before: &record.Spec{Pool: pool}},
-		"pool-in-use-far": {spec: record.Spec{Pool: pool}, before: &record.Spec{Pool: pool}, node: 2},
-		"capped":          {spec: record.Spec{Cap: 2}},
+		"slots":              {},
+		"memory":             {spec: record.Spec{Each: filch.Room{Slots: 1, MemBytes: 200 << 20}}},
+		"resource":           {spec: record.Spec{Each: filch.Room{Slots: 1, Named: "disk=2"}}},
+		"license":            {spec: record.Spec{License: license}},
+		"license-known":      {spec: record.Spec{License: license}, before: &record.Spec{License: license}, wait: 20 * time.Second},
+		"license-held":       {spec: record.Spec{License: license}, before: &record.Spec{License: license}, wait: 1001 * time.Millisecond},
+		"license-in-use":     {spec: record.Spec{License: license}, before: &record.Spec{License: license}},
+		"license-in-use-far": {spec: record.Spec{License: license}, before: &record.Spec{License: license}, node: 2},
+		"capped":             {spec: record.Spec{Cap: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stuckRig(t)
-			r.pool("seat", 3)
+			r.license("seat", 3)
 			if c.before != nil {
 				r.submit(c.node, submit.Job{Job: 2, Total: 3, Spec: *c.before})
 				r.idle(10 * time.Millisecond)
@@ -134,10 +134,10 @@ func TestStuckTasksRest(t *testing.T) {
 // TestThiefWithATokenTakesMore lets the only other node run one task with a seat. The other
 // tasks wait on a node without a free slot, and there are seats for them.
 func TestThiefWithATokenTakesMore(t *testing.T) {
-	for name, spec := range map[string]record.Spec{"pool": {Pool: record.Pool{Name: "seat", Each: 1}}, "cap": {Cap: 3}} {
+	for name, spec := range map[string]record.Spec{"license": {License: record.License{Name: "seat", Each: 1}}, "cap": {Cap: 3}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, 2, 4, policy.Policy{})
-			r.pool("seat", 3)
+			r.license("seat", 3)
 			r.length = func(s Start) time.Duration {
 				if s.Job == 1 {
 					return 30 * time.Second

@@ -10,7 +10,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
-	"github.com/filch-hpc/filch/cmd/filch/pools"
+	"github.com/filch-hpc/filch/cmd/filch/licenses"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 )
 
@@ -50,19 +50,19 @@ node has for itself is given to filch up --resource.`,
 			}
 			defer conn.Close()
 			for _, l := range limits {
-				if err := pools.Set(conn, l.name, l.n); err != nil {
+				if err := licenses.Set(conn, l.name, l.n); err != nil {
 					return err
 				}
 			}
 			if len(limits) > 0 && !asJSON {
 				return nil
 			}
-			list, err := pools.List(conn)
+			list, err := licenses.List(conn)
 			switch {
 			case err != nil:
 				return err
 			case asJSON:
-				return ui.PrintJSON(append([]pools.Pool{}, list...))
+				return ui.PrintJSON(append([]licenses.License{}, list...))
 			case len(list) == 0:
 				ui.Say("no resource is defined that all nodes share: filch resource NAME=N")
 				return nil
@@ -79,7 +79,7 @@ node has for itself is given to filch up --resource.`,
 }
 
 // usesText lists the nodes with a part of a resource as NODE:N, most nodes at most.
-func usesText(uses []pools.Use) string {
+func usesText(uses []licenses.Use) string {
 	const most = 8
 	var parts []string
 	for _, u := range uses[:min(len(uses), most)] {

@@ -72,7 +72,7 @@ func TestNonsenseIsRefusedAsUsage(t *testing.T) {
 // Products of large numbers are refused with the product: a product that wraps around would
 // ask for few ranks, or for a negative part of a resource.
 func TestProductsOfLargeNumbersAreRefused(t *testing.T) {
-	license := func(n int32) record.Pool { return record.Pool{Name: "license", Each: n} }
+	license := func(n int32) record.License { return record.License{Name: "license", Each: n} }
 	for _, c := range []struct {
 		name string
 		req  launcher.Request
@@ -81,16 +81,16 @@ func TestProductsOfLargeNumbersAreRefused(t *testing.T) {
 		{"ranks-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 1 << 16, PerNode: 1 << 16}}, "cannot run 4294967296 ranks: the most is 1048576"},
 		{"ranks-beyond-a-wrap", launcher.Request{Shape: launcher.Shape{MinNodes: 1<<16 + 1, PerNode: 1 << 16}}, "cannot run 4295032832 ranks: the most is 1048576"},
 		{"largest", launcher.Request{Shape: launcher.Shape{MinNodes: math.MaxInt32, PerNode: math.MaxInt32}}, "cannot run 4611686014132420609 ranks"},
-		{"part-of-ranks", launcher.Request{Shape: launcher.Shape{Ranks: 4}, Pool: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
-		{"part-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
-		{"negative-part", launcher.Request{Shape: launcher.Shape{Ranks: 4}, Pool: license(-1)}, "what a rank takes of license is -1, and must not be negative"},
+		{"part-of-ranks", launcher.Request{Shape: launcher.Shape{Ranks: 4}, License: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
+		{"part-of-nodes", launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, License: license(1 << 30)}, "cannot take 4294967296 of license for 4 ranks: the most is 2147483647"},
+		{"negative-part", launcher.Request{Shape: launcher.Shape{Ranks: 4}, License: license(-1)}, "what a rank takes of license is -1, and must not be negative"},
 	} {
 		_, err := request.NeedOf(c.req)
 		if err == nil || err.Kind != filch.Invalid || !strings.Contains(err.Text, c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 	}
-	need, err := request.NeedOf(launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, Pool: license(math.MaxInt32 / 4)})
+	need, err := request.NeedOf(launcher.Request{Shape: launcher.Shape{MinNodes: 2, PerNode: 2}, License: license(math.MaxInt32 / 4)})
 	if err != nil || need.Ranks != 4 {
 		t.Errorf("the largest part of 4 ranks: got %d ranks, %v", need.Ranks, err)
 	}
@@ -103,7 +103,7 @@ func FuzzNeed(f *testing.F) {
 	f.Add(int32(0), int32(2), int32(3), int32(math.MaxInt32), int32(1))
 	f.Fuzz(func(t *testing.T, ranks, minNodes, maxNodes, perNode, part int32) {
 		s := launcher.Shape{Ranks: ranks, MinNodes: minNodes, MaxNodes: maxNodes, PerNode: perNode}
-		need, err := request.NeedOf(launcher.Request{Shape: s, Pool: record.Pool{Name: "license", Each: part}})
+		need, err := request.NeedOf(launcher.Request{Shape: s, License: record.License{Name: "license", Each: part}})
 		if err != nil {
 			return
 		}

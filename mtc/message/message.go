@@ -44,11 +44,11 @@ type LoadAsk struct {
 	Means
 }
 
-// CapWord is how many tokens of a capped job, or of a pool, a node has idle or saw free.
+// CapWord is how many tokens of a capped job, or of a license, a node has idle or saw free.
 type CapWord struct {
-	Job  filch.JobID // 0: of the pool
-	Pool string
-	Idle int32
+	Job     filch.JobID // 0: of the license
+	License string
+	Idle    int32
 }
 
 // LoadSay answers a [LoadAsk] with the number of stealable tasks, and the class of the
@@ -207,7 +207,7 @@ const (
 	LengthsMax     = 16              // kinds of tasks in a thief's means
 	// OfferSpace is for the single tasks: a workflow's task may have many inputs.
 	OfferSpace  = Max - OfferRangesMax*32
-	CapWordsMax = 64 // capped jobs, and pools, in a thief's means
+	CapWordsMax = 64 // capped jobs, and licenses, in a thief's means
 	toldMax     = 1024
 )
 
@@ -313,7 +313,7 @@ const (
 func (k *CapWord) fields(c *record.Codec) {
 	record.Int32(c, &k.Job)
 	if k.Job == 0 {
-		record.Text(c, &k.Pool, filch.MaxLabel)
+		record.Text(c, &k.License, filch.MaxLabel)
 	}
 	record.Index(c, &k.Idle)
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // Cap is the record of a capped job's tokens: a task of the job runs only under a token
 // of its node, and the nodes together hold at most Limit tokens. A resource that the nodes
-// share (a pool) has such a record, too: a task runs only under as many tokens as it takes.
+// share (a license) has such a record, too: a task runs only under as many tokens as it takes.
 type Cap struct {
 	Limit   int32
 	Holders []Holder

@@ -62,8 +62,8 @@ func KeySpec(j filch.JobID) string { return KeyJob(j) + "/s" }
 // KeyCap names the record of a job's tokens.
 func KeyCap(j filch.JobID) string { return KeyJob(j) + "/k" }
 
-// KeyPool names the record of the tokens of a resource that the nodes share.
-func KeyPool(name string) string { return KeyCap(0) + "/" + name }
+// KeyLicense names the record of the tokens of a license, a resource that the nodes share.
+func KeyLicense(name string) string { return KeyCap(0) + "/" + name }
 
 // KeyZone names the record of the zone around an index.
 func KeyZone(j filch.JobID, zone int32) string { return KeyJob(j) + "/z/" + strconv.Itoa(int(zone)) }
@@ -77,7 +77,7 @@ func KeyPayload(j filch.JobID, part int32) string { return KeyJob(j) + "/p/" + s
 // KeyLong names the record of a chunk of a long text.
 func KeyLong(j filch.JobID, chunk int32) string { return KeyJob(j) + "/l/" + strconv.Itoa(int(chunk)) }
 
-// PartOf is the job of a key, not ok for the key of a pool; own reports whether the key is
+// PartOf is the job of a key, not ok for the key of a license; own reports whether the key is
 // [KeyJob]'s.
 func PartOf(key string) (j filch.JobID, own, ok bool) {
 	p, ok := ParseKey(key)
@@ -86,10 +86,10 @@ func PartOf(key string) (j filch.JobID, own, ok bool) {
 
 // Key is a parsed key.
 type Key struct {
-	Job    filch.JobID
-	What   byte // 0 the job, else s, k, z, b, p, l; t is of the mirror
-	Number int32
-	Pool   string // with k: a resource of the instance, and Job is 0
+	Job     filch.JobID
+	What    byte // 0 the job, else s, k, z, b, p, l; t is of the mirror
+	Number  int32
+	License string // with k: a resource of the instance, and Job is 0
 }
 
 // ParseKey reads a key; ok is false for a key of another package.
@@ -116,7 +116,7 @@ func ParseKey(key string) (p Key, ok bool) {
 	switch p.What {
 	case 's', 'k':
 		if p.What == 'k' && p.Job == 0 && len(rest) > 3 && rest[2] == '/' {
-			p.Pool = rest[3:]
+			p.License = rest[3:]
 			return p, true
 		}
 		return p, len(rest) == 2

@@ -32,7 +32,7 @@ func TestLayoutsStay(t *testing.T) {
 		Body: []byte{1, 2, 3}, Each: filch.Room{Slots: 2, MemBytes: 1 << 33, GPUs: 1}, Cap: 4, Retries: 5, CrashLimit: 6, Sure: true, Once: true, OnFail: FailOn,
 		Payloads: true, Limits: true, First: -7, Step: 8, Picks: []Pick{{-1, 2}, {300, 4}}, Limit: time.Minute, Like: "solve", Expect: time.Second,
 	}
-	pools := &Spec{Pool: Pool{"seat", 0}, Picks: []Pick{}, Needs: []Need{{Pool: 3}, {Each: filch.Room{Slots: 1}, Pool: 300}}}
+	licenses := &Spec{License: License{"seat", 0}, Picks: []Pick{}, Needs: []Need{{License: 3}, {Each: filch.Room{Slots: 1}, License: 300}}}
 	ruled := *spec
 	ruled.Retry = &Retry{Delay: time.Second, Codes: []CodeRange{{1, 3}, {75, 75}}, Tasks: true, Times: 3}
 	block := &Block{Offs: []uint8{0, 9, 200}, Tasks: []Task{
@@ -130,10 +130,10 @@ func TestLayoutsStay(t *testing.T) {
 		"order":      {EncodeJobOp(orders), "07ac020103616e6e0577726f6e67010178010101020002ac029003", &orders, func(v []byte) (any, error) { p, err := decodeJobOp(v); return &p, err }},
 		"void why":   {EncodeJobOp(JobOp{Kind: JobVoidWhy, Void: filch.Cancelled, At: 77, Orders: Orders{Reason: "wrong"}}), "08089a010577726f6e67", nil, nil},
 		// The bytes of a spec without a rule, and then the rule.
-		"rule":  {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
-		"needs": {(&Spec{Needs: needs}).Encode(), "0000000000000000000000000000000000200202ac02fa0107613d312c623d3200000000000101026e31000461313030", &Spec{Picks: []Pick{}, Needs: needs}, func(v []byte) (any, error) { return DecodeSpec(v) }},
-		"pools": {pools.Encode(), "0000000000000000000000000000000000b0047365617400020000000000010000000003ac02", pools, func(v []byte) (any, error) { return DecodeSpec(v) }},
-		"again": {(&Spec{Sure: true, Again: []Pick{{5, 1}, {300, 2}}}).Encode(), "000000000000000000000000000000000003020a01d80402", &Spec{Picks: []Pick{}, Sure: true, Again: []Pick{{5, 1}, {300, 2}}}, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"rule":     {ruled.Encode(), "03010203028080808020010405060102010d1080e0ba84bf03020102d8040405736f6c766580a8d6b90701018094ebdc030201034b4b0103", &ruled, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"needs":    {(&Spec{Needs: needs}).Encode(), "0000000000000000000000000000000000200202ac02fa0107613d312c623d3200000000000101026e31000461313030", &Spec{Picks: []Pick{}, Needs: needs}, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"licenses": {licenses.Encode(), "0000000000000000000000000000000000b0047365617400020000000000010000000003ac02", licenses, func(v []byte) (any, error) { return DecodeSpec(v) }},
+		"again":    {(&Spec{Sure: true, Again: []Pick{{5, 1}, {300, 2}}}).Encode(), "000000000000000000000000000000000003020a01d80402", &Spec{Picks: []Pick{}, Sure: true, Again: []Pick{{5, 1}, {300, 2}}}, func(v []byte) (any, error) { return DecodeSpec(v) }},
 	} {
 		if got := hex.EncodeToString(c.bytes); got != c.hex {
 			t.Errorf("%s is\n%s, want\n%s", name, got, c.hex)

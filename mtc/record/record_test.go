@@ -219,7 +219,7 @@ func TestKeysReadBack(t *testing.T) {
 	for key, want := range map[string]Key{
 		KeyJob(7): {Job: 7}, KeySpec(7): {Job: 7, What: 's'}, KeyCap(12): {Job: 12, What: 'k'},
 		KeyZone(1<<31-1, 3): {Job: 1<<31 - 1, What: 'z', Number: 3}, KeyBlock(1, 99): {Job: 1, What: 'b', Number: 99}, KeyPayload(1, 0): {Job: 1, What: 'p'},
-		KeyPool("license/a"): {What: 'k', Pool: "license/a"},
+		KeyLicense("license/a"): {What: 'k', License: "license/a"},
 	} {
 		if got, ok := ParseKey(key); !ok || got != want {
 			t.Errorf("%s reads as %+v, %v", key, got, ok)

@@ -32,10 +32,10 @@ type Spec struct {
 	Like  string        // kind of the tasks: a name, or a command line; "" none
 	// Expect is the duration of earlier tasks of the same kind, used while no task of
 	// this job has ended; 0 not known.
-	Expect time.Duration
-	Retry  *Retry       // nil: any failure is retried, without a delay
-	Nodes  *filch.Nodes // where tasks may run; nil: on every node
-	Pool   Pool
+	Expect  time.Duration
+	Retry   *Retry       // nil: any failure is retried, without a delay
+	Nodes   *filch.Nodes // where tasks may run; nil: on every node
+	License License
 	// Needs are what tasks take that do not take Each on Nodes as a Gang: a payload names
 	// one of these by its number, from 1.
 	Needs []Need
@@ -53,10 +53,10 @@ type Gang struct {
 
 // Need is what a task takes, and where the task may run.
 type Need struct {
-	Each  filch.Room
-	Nodes *filch.Nodes // nil: on every node
-	Gang  Gang
-	Pool  int32 // of the job's [Spec.Pool]: the whole task, all ranks of a gang together
+	Each    filch.Room
+	Nodes   *filch.Nodes // nil: on every node
+	Gang    Gang
+	License int32 // of the job's [Spec.License]: the whole task, all ranks of a gang together
 }
 
 // Room is the room of the task, of all ranks of a gang together.
@@ -77,12 +77,12 @@ func (s *Spec) Need(n int) Need {
 	if n > 0 && n <= len(s.Needs) {
 		return s.Needs[n-1]
 	}
-	return Need{s.Each, s.Nodes, s.Gang, s.Pool.Each}
+	return Need{s.Each, s.Nodes, s.Gang, s.License.Each}
 }
 
-// Pool is what a task takes of a resource that all nodes share, such as a license of the
+// License is what a task takes of a resource that all nodes share, such as a license of the
 // site; no name: no task takes of one. In a spec, Each is of the tasks with need 0.
-type Pool struct {
+type License struct {
 	Name string
 	Each int32
 }
@@ -107,18 +107,18 @@ func (s *Spec) Gangs() bool {
 }
 
 // Capped reports whether tasks run under tokens.
-func (s *Spec) Capped() bool { return s.Cap > 0 || s.Pool.Name != "" }
+func (s *Spec) Capped() bool { return s.Cap > 0 || s.License.Name != "" }
 
 // Tokens is the number of tokens that a task takes whose need has a number, as in
-// [Spec.Need], if tasks run under tokens. Of a pool, a task may take none.
+// [Spec.Need], if tasks run under tokens. Of a license, a task may take none.
 func (s *Spec) Tokens(n int) int32 {
 	switch {
-	case s.Pool.Name == "":
+	case s.License.Name == "":
 		return 1
 	case n > 0 && n <= len(s.Needs):
-		return s.Needs[n-1].Pool
+		return s.Needs[n-1].License
 	}
-	return s.Pool.Each
+	return s.License.Each
 }
 
 // TokenBounds are the least and the greatest number of tokens that a task takes.
@@ -132,9 +132,9 @@ func (s *Spec) TokenBounds() (least, most int32) {
 	return least, most
 }
 
-// poolsDiffer reports whether the needs take different amounts of the pool.
-func (s *Spec) poolsDiffer() bool {
-	return s.Pool.Name != "" && slices.ContainsFunc(s.Needs, func(n Need) bool { return n.Pool != s.Pool.Each })
+// licensesDiffer reports whether the needs take different amounts of the license.
+func (s *Spec) licensesDiffer() bool {
+	return s.License.Name != "" && slices.ContainsFunc(s.Needs, func(n Need) bool { return n.License != s.License.Each })
 }
 
 // Retry is the rule for another try of a failed task.
@@ -293,10 +293,10 @@ func (s *Spec) fields(c *Codec) {
 	if last&specGang != 0 {
 		s.Gang.fields(c)
 	}
-	if last&specPool != 0 {
-		Text(c, &s.Pool.Name, filch.MaxLabel)
-		Index(c, &s.Pool.Each)
-		c.Require(s.Pool.Each > 0 || last&specPools != 0)
+	if last&specLicense != 0 {
+		Text(c, &s.License.Name, filch.MaxLabel)
+		Index(c, &s.License.Each)
+		c.Require(s.License.Each > 0 || last&specLicenses != 0)
 	}
 	if last&specNamed != 0 {
 		c.named(&s.Each)
@@ -307,10 +307,10 @@ func (s *Spec) fields(c *Codec) {
 	if last&specNeeds != 0 {
 		List(c, &s.Needs, MaxNeeds, 4, (*Need).fields)
 		for i := range s.Needs {
-			if last&specPools != 0 {
-				Index(c, &s.Needs[i].Pool)
+			if last&specLicenses != 0 {
+				Index(c, &s.Needs[i].License)
 			} else if !c.Encodes {
-				s.Needs[i].Pool = s.Pool.Each
+				s.Needs[i].License = s.License.Each
 			}
 		}
 	}
@@ -356,8 +356,8 @@ func (s *Spec) flags() (last uint8) {
 	if s.Each.Named != "" {
 		last |= specNamed
 	}
-	if s.Pool.Name != "" {
-		last |= specPool
+	if s.License.Name != "" {
+		last |= specLicense
 	}
 	if len(s.Needs) > 0 {
 		last |= specNeeds
@@ -365,8 +365,8 @@ func (s *Spec) flags() (last uint8) {
 	if s.Gang.Ranks > 0 {
 		last |= specGang
 	}
-	if s.poolsDiffer() {
-		last |= specPools
+	if s.licensesDiffer() {
+		last |= specLicenses
 	}
 	return last
 }
@@ -459,10 +459,10 @@ const (
 	specAgain
 	specNodes
 	specNamed
-	specPool
+	specLicense
 	specNeeds
 	specGang
-	specPools
+	specLicenses
 )
 
 // maxNamed bounds the named resources of a task, in bytes.

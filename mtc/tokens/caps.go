@@ -13,32 +13,32 @@ import (
 )
 
 // Caps keeps the number of running tasks of capped jobs, and the use of resources that
-// the nodes share (pools), in the whole instance, within their limits. A node asks the
+// the nodes share (licenses), in the whole instance, within their limits. A node asks the
 // store for tokens and starts a task for the tokens that the task takes.
 type Caps struct {
-	node  Node
-	pools []*Set // in the order of first use
+	node     Node
+	licenses []*Set // in the order of first use
 }
 
 // New makes the Caps of a node, without any.
 func New(n Node) Caps { return Caps{node: n} }
 
-// Of are the tokens that the tasks of j run under: the job's own, or those of the pool.
+// Of are the tokens that the tasks of j run under: the job's own, or those of the license.
 func (k *Caps) Of(j Job) *Set {
-	if s := j.Spec(); s.Pool.Name == "" {
+	if s := j.Spec(); s.License.Name == "" {
 		return &Set{key: record.KeyCap(j.ID()), job: j, Tokens: policy.Tokens{Limit: s.Cap}}
 	}
-	return k.pool(j.Spec().Pool.Name)
+	return k.license(j.Spec().License.Name)
 }
 
-func (k *Caps) pool(name string) *Set {
-	for _, t := range k.pools {
-		if t.pool == name {
+func (k *Caps) license(name string) *Set {
+	for _, t := range k.licenses {
+		if t.license == name {
 			return t
 		}
 	}
-	t := &Set{pool: name, key: record.KeyPool(name)}
-	k.pools = append(k.pools, t)
+	t := &Set{license: name, key: record.KeyLicense(name)}
+	k.licenses = append(k.licenses, t)
 	return t
 }
 
@@ -59,7 +59,7 @@ func (k *Caps) More(j Job, each int32) bool {
 		return false // the next end of a task frees a token
 	}
 	tasks := int64(alike(j))
-	if j.Spec().Pool.Name == "" || len(j.Spec().Needs) == 0 {
+	if j.Spec().License.Name == "" || len(j.Spec().Needs) == 0 {
 		tasks = j.Queue().Shareable() + int64(len(j.Queue().Dedicated))
 	}
 	tasks = min(tasks, int64(j.Slots()), maxTokens/int64(each))
@@ -67,15 +67,15 @@ func (k *Caps) More(j Job, each int32) bool {
 	return false
 }
 
-// Reserve asks for n tokens of a pool for a run. [Node.Reserved] hears once the run has them.
+// Reserve asks for n tokens of a license for a run. [Node.Reserved] hears once the run has them.
 // Runs get tokens in the order of asking, and before the tasks of this node.
-func (k *Caps) Reserve(run filch.JobID, pool string, n int32) {
-	k.pool(pool).Reserve(run, n)
+func (k *Caps) Reserve(run filch.JobID, license string, n int32) {
+	k.license(license).Reserve(run, n)
 }
 
 // Unreserve gives back the tokens of a run, or ends the run's wait for tokens.
-func (k *Caps) Unreserve(run filch.JobID, pool string) {
-	t := k.pool(pool)
+func (k *Caps) Unreserve(run filch.JobID, license string) {
+	t := k.license(license)
 	t.Unreserve(run)
 	t.Back = k.node.Now() + tokenLinger
 	k.node.Wake(t.Back)
@@ -83,7 +83,7 @@ func (k *Caps) Unreserve(run filch.JobID, pool string) {
 
 // Grant grants tokens to the runs that wait, or asks for more.
 func (k *Caps) Grant() {
-	for _, t := range k.pools {
+	for _, t := range k.licenses {
 		for run, ok := t.Grant(); ok; run, ok = t.Grant() {
 			k.node.Reserved(run)
 		}
@@ -202,10 +202,10 @@ func (k *Caps) Watch() {
 	}
 }
 
-// TickPools gives back the tokens of pools that this node has not needed for a while, and
-// asks for the state of pools that queued tasks wait for.
-func (k *Caps) TickPools() {
-	for _, t := range k.pools {
+// TickLicenses gives back the tokens of licenses that this node has not needed for a while, and
+// asks for the state of licenses that queued tasks wait for.
+func (k *Caps) TickLicenses() {
+	for _, t := range k.licenses {
 		want, looks := t.Held, k.looks(t)
 		if !k.usable(t) {
 			want = t.Used
@@ -224,14 +224,14 @@ func (k *Caps) TickPools() {
 	}
 }
 
-// looks reports whether the node looks at a pool's record again and again: a person may
+// looks reports whether the node looks at a license's record again and again: a person may
 // lower the limit of tokens in use, and where the tasks cannot start, thieves may find free
 // tokens, and the node gives back the tokens that it cannot use.
 func (k *Caps) looks(t *Set) bool {
 	return t.Used > 0 || t.Over > 0 || !k.usable(t) && k.wanted(t, maxTokens)
 }
 
-// wanted reports whether a queued task here could use n tokens of a pool, or the run that
+// wanted reports whether a queued task here could use n tokens of a license, or the run that
 // waits first.
 func (k *Caps) wanted(t *Set, n int32) bool {
 	if run := t.Waiting(); run > 0 {
@@ -246,7 +246,7 @@ func (k *Caps) wanted(t *Set, n int32) bool {
 	return false
 }
 
-// usable reports whether the next tokens of a pool could be used here: a run waits for
+// usable reports whether the next tokens of a license could be used here: a run waits for
 // them, or a task that could start.
 func (k *Caps) usable(t *Set) bool {
 	if t.Waiting() > 0 {
@@ -276,15 +276,15 @@ func (k *Caps) spare(t *Set) {
 	k.hold(t, t.Used, 1)
 }
 
-// Words lists the capped jobs of this node, and the pools that this node looked at a
+// Words lists the capped jobs of this node, and the licenses that this node looked at a
 // moment ago, each with its idle tokens. Free tokens count too, unless tasks or a run wait
 // for them here: two nodes without tokens would pass tasks to and fro.
 func (k *Caps) Words() (list []message.CapWord) {
-	for _, t := range k.pools {
+	for _, t := range k.licenses {
 		if !t.Asked() || t.Looked+policy.TokenWaitMax <= k.node.Now() || len(list) >= message.CapWordsMax {
 			continue
 		}
-		w := message.CapWord{Pool: t.pool, Idle: t.Idle()}
+		w := message.CapWord{License: t.license, Idle: t.Idle()}
 		if !k.wanted(t, maxTokens) {
 			w.Idle += max(t.Spare, 0)
 		}
@@ -315,11 +315,11 @@ func (k *Caps) sorted() (list []Job) {
 	return list
 }
 
-// Pool describes a resource that the nodes share, as this node saw the resource last:
+// License describes a resource that the nodes share, as this node saw the resource last:
 // tokens that this node's tasks use, and free tokens; false if the node never asked.
-func (k *Caps) Pool(name string) (used, free int32, ok bool) {
-	for _, t := range k.pools {
-		if t.pool == name && t.Asked() {
+func (k *Caps) License(name string) (used, free int32, ok bool) {
+	for _, t := range k.licenses {
+		if t.license == name && t.Asked() {
 			return t.Used, t.Spare, true
 		}
 	}
@@ -344,10 +344,10 @@ func alike(j Job) (n int32) {
 	return n
 }
 
-// Check panics where the tokens in use differ from the tokens of the running tasks by pool,
+// Check panics where the tokens in use differ from the tokens of the running tasks by license,
 // together with the tokens of runs.
 func (k *Caps) Check(running map[*Set]int32) {
-	for _, t := range k.pools {
+	for _, t := range k.licenses {
 		running[t] += t.Reserved()
 	}
 	for t, n := range running { // any order: a panic whichever is first

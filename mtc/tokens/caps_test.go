@@ -113,11 +113,11 @@ func TestTokensOfACappedJob(t *testing.T) {
 	}
 }
 
-// TestRunsGetTokensInOrder: runs get the tokens of a pool in the order of asking, and a run that
+// TestRunsGetTokensInOrder: runs get the tokens of a license in the order of asking, and a run that
 // ends gives its tokens to the next.
 func TestRunsGetTokensInOrder(t *testing.T) {
 	r := &rig{values: map[string][]byte{}, self: record.Owner{Node: "n1", Incarnation: 1}}
-	r.Merge(record.KeyPool("seat"), record.RecordCap, record.CapOp{Limit: 5, Deed: record.CapLimit}.Encode(), func(record.Answer) {})
+	r.Merge(record.KeyLicense("seat"), record.RecordCap, record.CapOp{Limit: 5, Deed: record.CapLimit}.Encode(), func(record.Answer) {})
 	k := New(r)
 	step := func(want ...filch.JobID) {
 		t.Helper()
@@ -136,14 +136,14 @@ func TestRunsGetTokensInOrder(t *testing.T) {
 	step(7)
 	k.Unreserve(7, "seat")
 	step(7, 8, 9)
-	if used, _, ok := k.Pool("seat"); !ok || used != 5 {
+	if used, _, ok := k.License("seat"); !ok || used != 5 {
 		t.Errorf("%d tokens are used, %v; want 5", used, ok)
 	}
 	k.Unreserve(8, "seat")
 	k.Unreserve(9, "seat")
 	r.now = r.wake
-	k.TickPools()
-	if rec, err := record.DecodeCap(r.values[record.KeyPool("seat")]); err != nil || rec.Free() != 5 {
+	k.TickLicenses()
+	if rec, err := record.DecodeCap(r.values[record.KeyLicense("seat")]); err != nil || rec.Free() != 5 {
 		t.Errorf("%d tokens are free, %v; want 5", rec.Free(), err)
 	}
 }

@@ -40,14 +40,14 @@ type Job interface {
 	Forget()        // forgets the job if nothing is left
 }
 
-// Set is a node's tokens of a capped job, or of a pool, and their record.
+// Set is a node's tokens of a capped job, or of a license, and their record.
 type Set struct {
 	policy.Tokens
-	key    string
-	job    Job    // with this cap; nil: a pool
-	pool   string // name of the pool
-	seq    uint32 // of the last request, or of this node's entry in the record if that is ahead
-	asking bool
+	key     string
+	job     Job    // with this cap; nil: a license
+	license string // its name
+	seq     uint32 // of the last request, or of this node's entry in the record if that is ahead
+	asking  bool
 }
 
 // own reports whether the tokens are of a job with a cap of its own.

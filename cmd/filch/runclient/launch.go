@@ -9,8 +9,8 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/bcast"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
+	"github.com/filch-hpc/filch/cmd/filch/licenses"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
-	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -76,7 +76,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 		return ui.Fail(err)
 	}
 	if s := &r.Request.Shape; s.PerRank.Named != "" {
-		if s.PerRank.Named, r.Request.Pool, err = pools.Split(c, s.PerRank.Named, max(s.Ranks, 1)); err != nil {
+		if s.PerRank.Named, r.Request.License, err = licenses.Split(c, s.PerRank.Named, max(s.Ranks, 1)); err != nil {
 			return ui.Refuse(err)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
+	"github.com/filch-hpc/filch/cmd/filch/licenses"
 	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
-	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -182,7 +182,7 @@ func (f *submitFlags) submit(g *cli.Global, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err = pools.SplitTasks(c, &s.Spec); err != nil {
+	if err = licenses.SplitTasks(c, &s.Spec); err != nil {
 		return err
 	}
 	if err := f.atNode(c, s); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/deps"
+	"github.com/filch-hpc/filch/cmd/filch/licenses"
 	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
-	"github.com/filch-hpc/filch/cmd/filch/pools"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -479,7 +479,7 @@ func (f *runFlags) origin(c *client.Client, w *workflow.Graph, s *submit.Job, o 
 			s.Spec.Needs[i].Each.Slots = min(s.Spec.Needs[i].Each.Slots, most)
 		}
 	}
-	if err = pools.SplitTasks(c, &s.Spec); err != nil {
+	if err = licenses.SplitTasks(c, &s.Spec); err != nil {
 		return err
 	}
 	s.Spec.Body, err = wire.EncodeOrder(o, extra)

@@ -57,8 +57,8 @@ type ownRanks interface {
 // ownTasks is the interface of the origin to the tasks running here.
 type ownTasks interface {
 	TaskOf(parent filch.JobID, task uint64) *tasks.Running
-	Reserve(t *local.Turn, id filch.JobID, p record.Pool)
-	Unreserve(t *local.Turn, id filch.JobID, p record.Pool)
+	Reserve(t *local.Turn, id filch.JobID, p record.License)
+	Unreserve(t *local.Turn, id filch.JobID, p record.License)
 }
 
 // New makes the part of a node that owns the jobs of its clients.

@@ -19,8 +19,8 @@ const (
 )
 
 // part is what the whole job takes of a shared resource.
-func (j *job) part() record.Pool {
-	p := j.req.Pool
+func (j *job) part() record.License {
+	p := j.req.License
 	p.Each *= j.need.Ranks
 	return p
 }
@@ -41,7 +41,7 @@ type beginner interface {
 // mustReserve reports whether the job has to wait for its part of a shared resource before
 // it gathers slots. A step uses the part of its parent.
 func (rs *reservations) mustReserve(t *local.Turn, j *job) bool {
-	if j.req.Pool.Name == "" || j.req.Parent != 0 || j.reserving == reserved {
+	if j.req.License.Name == "" || j.req.Parent != 0 || j.reserving == reserved {
 		return false
 	}
 	if j.reserving == unreserved {

@@ -31,8 +31,8 @@ func NeedOf(r launcher.Request) (stealer.Need, *filch.Error) {
 		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", ranks, launcher.MaxRanks)
 	}
 	d.Ranks = int32(ranks)
-	if all := int64(r.Pool.Each) * ranks; all > math.MaxInt32 {
-		return d, filch.Errorf(filch.Invalid, "cannot take %d of %s for %s: the most is %d", all, r.Pool.Name, filch.Plural(d.Ranks, "rank"), math.MaxInt32).
+	if all := int64(r.License.Each) * ranks; all > math.MaxInt32 {
+		return d, filch.Errorf(filch.Invalid, "cannot take %d of %s for %s: the most is %d", all, r.License.Name, filch.Plural(d.Ranks, "rank"), math.MaxInt32).
 			WithHint("a resource that all nodes share is counted for the whole job")
 	}
 	if s.Overcommit {
@@ -79,8 +79,8 @@ func checkShape(r launcher.Request) *filch.Error {
 		return neg("the number of ranks per node", int64(s.PerNode))
 	case s.PerRank.Slots < 0 || s.PerRank.MemBytes < 0 || s.PerRank.GPUs < 0:
 		return neg("the slots, memory or GPUs of a rank", min(int64(s.PerRank.Slots), s.PerRank.MemBytes, int64(s.PerRank.GPUs)))
-	case r.Pool.Each < 0:
-		return neg("what a rank takes of "+r.Pool.Name, int64(r.Pool.Each))
+	case r.License.Each < 0:
+		return neg("what a rank takes of "+r.License.Name, int64(r.License.Each))
 	case s.NodeGPUs < 0 || s.NodeGPUs%filch.GPU != 0 || s.PerRank.GPUs > filch.GPU && s.PerRank.GPUs%filch.GPU != 0 || s.NodeGPUs > 0 && s.PerRank.GPUs > 0:
 		return filch.Errorf(filch.Invalid, "%s for each node and %s for each rank: GPUs go whole to a node, or whole or in shares to a rank", local.GPUText(s.NodeGPUs), local.GPUText(s.PerRank.GPUs))
 	case s.MaxNodes > 0 && s.MinNodes > s.MaxNodes:

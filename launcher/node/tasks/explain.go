@@ -62,8 +62,8 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	if s.Why == "" {
 		s.Why = v.Why
 	}
-	if v.Pool != "" && (s.Pool == "" || v.Ready > 0) {
-		s.Pool, s.PoolEach, s.PoolFree = v.Pool, v.PoolEach, v.PoolFree
+	if v.License != "" && (s.License == "" || v.Ready > 0) {
+		s.License, s.LicenseEach, s.LicenseFree = v.License, v.LicenseEach, v.LicenseFree
 	}
 	if s.Named == "" {
 		s.Named = v.Named
@@ -233,8 +233,8 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 	if c.Ready > 0 && s.Cap > 0 {
 		text += fmt.Sprintf("; at most %d run at a time", s.Cap)
 	}
-	if c.Ready > 0 && s.Pool != "" && s.PoolFree < s.PoolEach {
-		text += "; they wait" + poolText(s)
+	if c.Ready > 0 && s.License != "" && s.LicenseFree < s.LicenseEach {
+		text += "; they wait" + licenseText(s)
 	}
 	if drained, _ := e.Drained(); drained != "" && c.Ready > 0 {
 		text += "; " + drained
@@ -307,8 +307,8 @@ func againText(s *Sum) string {
 func (e *explainer) readyText(ready int32, s *Sum) (text string, stuck bool) {
 	drained, all := e.Drained()
 	switch {
-	case s.Pool != "" && s.PoolFree < s.PoolEach:
-		return countTasks(ready, "is", "are") + " ready and " + filch.Agree(ready, "waits", "wait") + poolText(s), false
+	case s.License != "" && s.LicenseFree < s.LicenseEach:
+		return countTasks(ready, "is", "are") + " ready and " + filch.Agree(ready, "waits", "wait") + licenseText(s), false
 	case s.Kind != "" && s.Suited == 0:
 		return countTasks(ready, "is", "are") + " ready, and no node suits: a task takes " + s.Kind + "; a node of that kind may join (filch up --label, filch join --label)", true
 	case s.Kind != "" && s.Named != "":
@@ -339,9 +339,9 @@ func afterText(s *Sum) string {
 	return fmt.Sprintf("; job %d, which is older, has a task there that finds no room: younger tasks do not overtake it", s.After)
 }
 
-// poolText says what tasks lack of a resource that all nodes share.
-func poolText(s *Sum) string {
-	return fmt.Sprintf(" for %d of %s, of which %d are free: filch resource shows the nodes that use it", s.PoolEach, s.Pool, max(s.PoolFree, 0))
+// licenseText says what tasks lack of a resource that all nodes share.
+func licenseText(s *Sum) string {
+	return fmt.Sprintf(" for %d of %s, of which %d are free: filch resource shows the nodes that use it", s.LicenseEach, s.License, max(s.LicenseFree, 0))
 }
 
 func nodesThatSuit(n int) string {

@@ -31,8 +31,8 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		if first := w.core.Look().First(); h.Ready > 0 && first != id {
 			h.After = first
 		}
-		if _, free, ok := w.core.Look().Pool(j.Spec.Pool.Name); ok {
-			h.Pool, h.PoolEach, h.PoolFree = j.Spec.Pool.Name, j.Takes, free
+		if _, free, ok := w.core.Look().License(j.Spec.License.Name); ok {
+			h.License, h.LicenseEach, h.LicenseFree = j.Spec.License.Name, j.Takes, free
 		}
 	}
 	for _, end := range w.core.Look().Ending(id) {

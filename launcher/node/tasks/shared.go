@@ -11,11 +11,11 @@ import (
 type shared struct{ tasks *Tasks }
 
 // Reserve asks for a run's part of a resource; the origin hears of it by OnReserved.
-func (s *shared) Reserve(t *local.Turn, id filch.JobID, p record.Pool) {
+func (s *shared) Reserve(t *local.Turn, id filch.JobID, p record.License) {
 	s.tasks.ready(t).Reserve(t.Now, id, p.Name, p.Each, &s.tasks.out)
 }
 
 // Unreserve gives the part of a run back.
-func (s *shared) Unreserve(t *local.Turn, id filch.JobID, p record.Pool) {
+func (s *shared) Unreserve(t *local.Turn, id filch.JobID, p record.License) {
 	s.tasks.ready(t).Unreserve(t.Now, id, p.Name, &s.tasks.out)
 }

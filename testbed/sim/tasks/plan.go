@@ -212,8 +212,8 @@ func RunSeed(seed uint64, check bool, trace func(string)) Result {
 			r.Broken = append(r.Broken, fmt.Sprintf("%d tasks of job %d ran under a cap of %d", j.peak, id, j.Spec.Cap))
 		}
 	}
-	if n := w.pools.peak; n > w.pools.limit && faults == 0 {
-		r.Broken = append(r.Broken, fmt.Sprintf("%d seats were in use of %d", n, w.pools.limit))
+	if n := w.licenses.peak; n > w.licenses.limit && faults == 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%d seats were in use of %d", n, w.licenses.limit))
 	}
 	return r
 }
@@ -245,7 +245,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 			s.After = []filch.JobID{filch.JobID(k)}
 		}
 		w.needs.take(&s, w.opt.Slots)
-		w.pools.take(&s)
+		w.licenses.take(&s)
 		host := d.N(len(w.hosts))
 		at := d.Between(0, 2*time.Second)
 		w.At(at, func() {

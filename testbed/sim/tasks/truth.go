@@ -104,7 +104,7 @@ func (h *host) start(s mtc.Start) {
 	w.truth.obeyed(h, j, s)
 	w.truth.needed(h, j, s)
 	if n := p.takes(); n > 0 {
-		w.pools.begun(n)
+		w.licenses.begun(n)
 		w.Stats.Seats++
 	}
 	w.truth.begun(j, s)
@@ -137,7 +137,7 @@ func (h *host) end(p *process) {
 		return
 	}
 	p.gone = true
-	h.w.pools.used -= p.takes()
+	h.w.licenses.used -= p.takes()
 	h.w.truth.jobs[p.start.Job].running--
 	if h.incarnation != p.life {
 		return
@@ -190,7 +190,7 @@ func (h *host) killAll() {
 	for _, p := range h.running {
 		if !p.gone {
 			p.gone = true
-			h.w.pools.used -= p.takes()
+			h.w.licenses.used -= p.takes()
 			h.w.truth.jobs[p.start.Job].running--
 		}
 	}

@@ -44,17 +44,17 @@ type Trouble struct {
 // World is one simulated instance.
 type World struct {
 	*engine.Engine
-	opt     Options
-	rng     *engine.Dice // processes and the store
-	fault   *engine.Dice
-	gone    *engine.Dice // see answering; nil: hosts do not answer
-	hosts   []*host
-	lists   [][]word // the member list of each
-	records *records.Store
-	truth   truth
-	needs   needs
-	pools   pools
-	shaken  int // how often something happened to a host
+	opt      Options
+	rng      *engine.Dice // processes and the store
+	fault    *engine.Dice
+	gone     *engine.Dice // see answering; nil: hosts do not answer
+	hosts    []*host
+	lists    [][]word // the member list of each
+	records  *records.Store
+	truth    truth
+	needs    needs
+	licenses licenses
+	shaken   int // how often something happened to a host
 	// shakenAt is when it last did.
 	shakenAt time.Duration
 	Stats    Stats
@@ -128,7 +128,7 @@ func NewWorld(opt Options) *World {
 	w := &World{Engine: e, opt: opt, rng: e.Dice(1), fault: e.Dice(2)}
 	w.records = records.New(ground{w}, noderecords.Kinds())
 	w.truth.init(w)
-	w.needs, w.pools = newNeeds(opt.Seed, opt.Hosts), newPools(opt.Seed)
+	w.needs, w.licenses = newNeeds(opt.Seed, opt.Hosts), newLicenses(opt.Seed)
 	w.Stats.Messages, w.Stats.Finished = map[string]int{}, map[filch.JobID]time.Duration{}
 	var shared *policy.Members
 	if opt.Shared {

@@ -15,41 +15,41 @@ const seats = "seat"
 // is there.
 const defineAgain = 200 * time.Millisecond
 
-// pools plans that tasks take of a resource that all hosts share, in some jobs different
+// licenses plans that tasks take of a resource that all hosts share, in some jobs different
 // amounts.
-type pools struct {
+type licenses struct {
 	dice  *engine.Dice
 	limit int32
 	used  int32 // by processes
 	peak  int32
 }
 
-func newPools(seed uint64) pools {
+func newLicenses(seed uint64) licenses {
 	d := engine.NewDice(seed, 16)
-	return pools{dice: d, limit: int32(3 + d.N(4))}
+	return licenses{dice: d, limit: int32(3 + d.N(4))}
 }
 
 // take gives the tasks of some jobs seats, at most three each.
-func (p *pools) take(s *submit.Job) {
+func (p *licenses) take(s *submit.Job) {
 	if s.Spec.Cap > 0 || !p.dice.Chance(0.3) {
 		return
 	}
-	s.Spec.Pool = record.Pool{Name: seats, Each: int32(p.dice.N(3))}
+	s.Spec.License = record.License{Name: seats, Each: int32(p.dice.N(3))}
 	for i := range s.Spec.Needs {
-		s.Spec.Needs[i].Pool = int32((i + 1 + p.dice.N(3)) % 4) // the first: 1 at least
+		s.Spec.Needs[i].License = int32((i + 1 + p.dice.N(3)) % 4) // the first: 1 at least
 	}
 	if len(s.Spec.Needs) == 0 {
-		s.Spec.Pool.Each++
+		s.Spec.License.Each++
 	}
 }
 
 // define sets the limit of the resource.
 func (w *World) define() {
-	key := record.KeyPool(seats)
+	key := record.KeyLicense(seats)
 	if w.record(key) != nil {
 		return
 	}
-	op := record.CapOp{Limit: w.pools.limit, Deed: record.CapLimit}
+	op := record.CapOp{Limit: w.licenses.limit, Deed: record.CapLimit}
 	w.hosts[w.alive()].propose(&record.Proposal{Op: record.OpMerge, Tag: 1 << 62, Key: key, Kind: record.RecordCap, Delta: op.Encode()})
 	w.At(w.Now()+defineAgain, w.define)
 }
@@ -57,13 +57,13 @@ func (w *World) define() {
 // takes is what a process uses of the resource.
 func (p *process) takes() int32 {
 	s := p.start.Spec
-	if s.Pool.Name == "" {
+	if s.License.Name == "" {
 		return 0
 	}
 	return s.Tokens(int(p.start.Need))
 }
 
-func (p *pools) begun(n int32) {
+func (p *licenses) begun(n int32) {
 	p.used += n
 	p.peak = max(p.peak, p.used)
 }

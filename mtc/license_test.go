@@ -13,14 +13,14 @@ import (
 	"github.com/filch-hpc/filch/mtc/submit"
 )
 
-// pool sets the limit of a resource that the nodes share.
-func (r *rig) pool(name string, limit int32) {
+// license sets the limit of a resource that the nodes share.
+func (r *rig) license(name string, limit int32) {
 	op := record.CapOp{Limit: limit, Deed: record.CapLimit}
-	v, _, err := record.Merges()[record.RecordCap](r.records[record.KeyPool(name)], op.Encode())
+	v, _, err := record.Merges()[record.RecordCap](r.records[record.KeyLicense(name)], op.Encode())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.records[record.KeyPool(name)] = v
+	r.records[record.KeyLicense(name)] = v
 }
 
 // TestPoolIsNeverExceeded runs several bags that take a resource of the instance, on nodes
@@ -30,18 +30,18 @@ func TestPoolIsNeverExceeded(t *testing.T) {
 		t.Run(fmt.Sprint(each), func(t *testing.T) {
 			const limit = 7
 			r := newRig(t, 5, 4, policy.Policy{})
-			r.pool("license", limit)
+			r.license("license", limit)
 			var ends []time.Duration // of the tasks with licenses
 			most := int32(0)
 			r.length = func(s Start) time.Duration {
-				if s.Spec.Pool.Name != "" {
+				if s.Spec.License.Name != "" {
 					ends = append(slices.DeleteFunc(ends, func(at time.Duration) bool { return at <= r.now }), r.now+time.Second)
 					most = max(most, int32(len(ends))*each)
 				}
 				return time.Second
 			}
 			for id := filch.JobID(1); id <= 3; id++ {
-				r.submit(int(id), submit.Job{Job: id, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: each}}})
+				r.submit(int(id), submit.Job{Job: id, Total: 40, Spec: record.Spec{License: record.License{Name: "license", Each: each}}})
 			}
 			r.submit(0, submit.Job{Job: 4, Total: 40})
 			began := r.now
@@ -64,15 +64,15 @@ func TestPoolIsNeverExceeded(t *testing.T) {
 // TestPoolOfADeadNode: the tokens of a dead node are free again.
 func TestPoolOfADeadNode(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
-	r.pool("license", 2)
+	r.license("license", 2)
 	r.length = slow(time.Hour)
-	r.submit(2, submit.Job{Job: 1, Total: 2, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(2, submit.Job{Job: 1, Total: 2, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.idle(time.Second)
 	if len(r.started) != 2 {
 		t.Fatalf("%d tasks started, want 2", len(r.started))
 	}
 	r.length = slow(time.Second)
-	r.submit(0, submit.Job{Job: 2, Total: 3, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 2, Total: 3, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.idle(10 * time.Second)
 	if len(r.started) != 2 {
 		t.Fatalf("%d tasks started under two licenses", len(r.started))
@@ -90,12 +90,12 @@ func TestPoolOfADeadNode(t *testing.T) {
 // the record ignores the nodes, and their tasks wait without an end.
 func TestPoolOfNodesCalledDead(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
-	r.pool("license", 3)
-	spec := record.Spec{Pool: record.Pool{Name: "license", Each: 1}}
+	r.license("license", 3)
+	spec := record.Spec{License: record.License{Name: "license", Each: 1}}
 	r.submit(0, submit.Job{Job: 1, Total: 12, Spec: spec})
 	r.run(1, time.Minute)
 	r.idle(time.Minute) // the nodes give their tokens back
-	key := record.KeyPool("license")
+	key := record.KeyLicense("license")
 	c, err := record.DecodeCap(r.records[key])
 	if err != nil || len(c.Holders) != 2 || c.Free() != 3 {
 		t.Fatalf("got %+v, %v, want the entries of 2 nodes and 3 free tokens", c, err)
@@ -115,13 +115,13 @@ func TestPoolOfNodesCalledDead(t *testing.T) {
 // TestPoolAfterAPause: nodes that gave their tokens back take part again in a later bag.
 func TestPoolAfterAPause(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
-	r.pool("license", 3)
+	r.license("license", 3)
 	r.length = slow(time.Second)
-	r.submit(0, submit.Job{Job: 1, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 12, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.run(1, time.Minute)
 	r.idle(time.Minute)
 	began := r.now
-	r.submit(0, submit.Job{Job: 2, Total: 12, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 2, Total: 12, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.run(2, time.Minute)
 	if took := r.now - began; took > 5500*time.Millisecond {
 		t.Errorf("took %v, want about 4s", took)
@@ -132,7 +132,7 @@ func TestPoolAfterAPause(t *testing.T) {
 // has defined lets nothing start.
 func TestPoolGrows(t *testing.T) {
 	r := newRig(t, 2, 2, policy.Policy{})
-	r.submit(0, submit.Job{Job: 1, Total: 4, Spec: record.Spec{Pool: record.Pool{Name: "seat", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 4, Spec: record.Spec{License: record.License{Name: "seat", Each: 1}}})
 	r.submit(0, submit.Job{Job: 2, Total: 4})
 	if j := r.run(2, time.Minute); j.Tally().OK != 4 {
 		t.Fatalf("the bag behind: %+v", j.Tally())
@@ -141,7 +141,7 @@ func TestPoolGrows(t *testing.T) {
 	if len(r.started) != 4 {
 		t.Fatalf("%d tasks started, want 4", len(r.started))
 	}
-	r.pool("seat", 1)
+	r.license("seat", 1)
 	if j := r.run(1, 10*time.Second); j.Tally().OK != 4 {
 		t.Errorf("%+v", j.Tally())
 	}
@@ -151,9 +151,9 @@ func TestPoolGrows(t *testing.T) {
 // in the order of asking.
 func TestPoolServesRuns(t *testing.T) {
 	r := newRig(t, 2, 4, policy.Policy{})
-	r.pool("license", 4)
+	r.license("license", 4)
 	r.length = slow(time.Second)
-	r.submit(0, submit.Job{Job: 1, Total: 40, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 40, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.idle(500 * time.Millisecond)
 	d := r.nodes[0]
 	for run := filch.JobID(7); run <= 8; run++ {
@@ -183,7 +183,7 @@ func TestPoolPartGoesBack(t *testing.T) {
 	for ms := range 30 {
 		pause := time.Duration(ms) * time.Millisecond
 		r := newRig(t, 2, 4, policy.Policy{})
-		r.pool("license", 3)
+		r.license("license", 3)
 		d := r.nodes[0]
 		reserve := func(run filch.JobID, n int32) {
 			d.Reserve(r.now, run, "license", n, &d.out)
@@ -198,7 +198,7 @@ func TestPoolPartGoesBack(t *testing.T) {
 		reserve(8, 2)
 		reserve(9, 2)
 		r.idle(100 * time.Millisecond)
-		c, err := record.DecodeCap(r.records[record.KeyPool("license")])
+		c, err := record.DecodeCap(r.records[record.KeyLicense("license")])
 		if err != nil || c.Free() != 1 || !slices.Equal(r.reserved, []filch.JobID{7, 8}) {
 			t.Errorf("pause %v: %v have their part, %+v, %v; want 7 and 8, and 1 license free", pause, r.reserved, c, err)
 		}
@@ -208,9 +208,9 @@ func TestPoolPartGoesBack(t *testing.T) {
 // TestPoolShrinks: a person lowers the limit, to 0 at last, while tasks use the resource.
 func TestPoolShrinks(t *testing.T) {
 	r := newRig(t, 3, 2, policy.Policy{})
-	r.pool("license", 6)
+	r.license("license", 6)
 	r.length = slow(300 * time.Millisecond)
-	r.submit(0, submit.Job{Job: 1, Total: 2000, Spec: record.Spec{Pool: record.Pool{Name: "license", Each: 1}}})
+	r.submit(0, submit.Job{Job: 1, Total: 2000, Spec: record.Spec{License: record.License{Name: "license", Each: 1}}})
 	r.idle(5 * time.Second)
 	rate := func() int {
 		r.idle(3 * time.Second) // until all nodes have looked
@@ -222,7 +222,7 @@ func TestPoolShrinks(t *testing.T) {
 		limit       int32
 		least, most int
 	}{{6, 50, 60}, {2, 18, 20}, {0, 0, 0}, {3, 26, 30}} {
-		r.pool("license", c.limit)
+		r.license("license", c.limit)
 		if n := rate(); n < c.least || n > c.most {
 			t.Errorf("%d tasks of 300ms started in 3s under a limit of %d, want %d to %d", n, c.limit, c.least, c.most)
 		}
@@ -231,9 +231,9 @@ func TestPoolShrinks(t *testing.T) {
 
 // amounts is a bag's or a graph's spec whose need i takes amounts[i] licenses.
 func amounts(amounts ...int32) record.Spec {
-	s := record.Spec{Each: filch.Room{Slots: 1}, Pool: record.Pool{Name: "license", Each: amounts[0]}}
+	s := record.Spec{Each: filch.Room{Slots: 1}, License: record.License{Name: "license", Each: amounts[0]}}
 	for _, n := range amounts[1:] {
-		s.Needs = append(s.Needs, record.Need{Each: s.Each, Pool: n})
+		s.Needs = append(s.Needs, record.Need{Each: s.Each, License: n})
 	}
 	return s
 }
@@ -246,7 +246,7 @@ func TestPoolAmountsDiffer(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/graph=%v", name, graph), func(t *testing.T) {
 				const limit = 4
 				r := newRig(t, 3, 4, policy.Policy{})
-				r.pool("license", limit)
+				r.license("license", limit)
 				type use struct {
 					at time.Duration
 					n  int32
@@ -291,7 +291,7 @@ func TestPoolAmountsDiffer(t *testing.T) {
 func TestPoolKeepsNoOthersWaiting(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		r := newRig(t, nodes, 2, policy.Policy{})
-		r.pool("license", 1)
+		r.license("license", 1)
 		r.length = slow(time.Second)
 		needs := append(bytes.Repeat([]byte{1}, 10), bytes.Repeat([]byte{0}, 20)...)
 		r.differ(0, 1, false, amounts(0, 1), needs)
@@ -323,7 +323,7 @@ func TestPoolWaitersAreTasksLikeOthers(t *testing.T) {
 	begin := func(t *testing.T) *rig {
 		r := newRig(t, 3, 2, policy.Policy{})
 		r.length = slow(time.Second)
-		r.pool("license", 0)
+		r.license("license", 0)
 		r.differ(1, 1, false, amounts(0, 1), slices.Concat(bytes.Repeat([]byte{1}, 8), bytes.Repeat([]byte{0}, 8)))
 		r.idle(20 * time.Second)
 		if len(r.started) != 8 {
@@ -346,7 +346,7 @@ func TestPoolWaitersAreTasksLikeOthers(t *testing.T) {
 			r.act(d)
 		}
 		r.idle(5 * time.Second)
-		r.pool("license", 2)
+		r.license("license", 2)
 		if j := r.run(1, time.Minute); j.Tally().OK != 16 || r.byNode["n3"] < 8 {
 			t.Errorf("%+v, starts %v: want 16 ok, 8 of them on n3 at least", j.Tally(), r.byNode)
 		}
@@ -354,7 +354,7 @@ func TestPoolWaitersAreTasksLikeOthers(t *testing.T) {
 	t.Run("death", func(t *testing.T) {
 		r := begin(t)
 		r.kill(1, time.Second)
-		r.pool("license", 2)
+		r.license("license", 2)
 		if j := r.run(1, time.Minute); j.Tally().OK != 16 {
 			t.Errorf("%+v, want 16 ok", j.Tally())
 		}
