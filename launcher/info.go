@@ -165,6 +165,11 @@ type Explanation struct {
 	Task     *int32      `json:"task,omitempty"`     // the explanation is about this task of the job
 	Name     string      `json:"name,omitempty"`     // of this task, in a workflow
 	Behind   []int32     `json:"behind,omitempty"`   // tasks for which this task waits
+	// Of a task that runs: the node, the nodes of a gang's ranks, and the seconds since the start
+	// of the attempt.
+	Node  filch.NodeName   `json:"node,omitempty"`
+	Nodes []filch.NodeName `json:"nodes,omitempty"`
+	Took  float64          `json:"elapsed,omitempty"`
 	// Jobs with the slots that the job lacks, most slots first; at most MaxHolders.
 	Holders []HolderInfo `json:"holders,omitempty"`
 	// What a task takes of the resources of its node that have names, and the nodes that

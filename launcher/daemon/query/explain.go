@@ -75,6 +75,7 @@ func (ex explainer) explainTask(x *launcher.Explanation, arg func(int) string) e
 	switch t.State {
 	case filch.Running.String():
 		x.Text, x.Short = runningText(t), false
+		x.Node, x.Nodes, x.Took = t.Node, t.Nodes, t.Took
 	case filch.Ready.String():
 		if x.By != "" {
 			x.Text = "does not start: " + x.Text
