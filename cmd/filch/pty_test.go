@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,32 +129,39 @@ func TestFailedRowsAreRedOnATerminal(t *testing.T) {
 	if id == "" {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const red, plain = "\x1b[31m", "\x1b[0m"
 	for _, list := range [][]string{{"tasks", id}, {"ps", "-a", "--name", name}, {"history", "--name", name}} {
-		for _, c := range []struct {
-			set  string
-			want int
-		}{{"TERM=xterm", 1}, {"NO_COLOR=1", 0}, {"TERM=dumb", 0}} {
-			x := onTerminalWith(t, []string{"TERM=xterm", "NO_COLOR=", c.set}, list...)
-			if code := x.code(); code != 0 {
-				t.Fatalf("filch %s: code %d\n%s", strings.Join(list, " "), code, x.screen())
-			}
-			rows := 0
-			for line := range strings.SplitSeq(x.screen(), "\r\n") {
-				switch failed := strings.Contains(line, " failed "); {
-				case strings.HasPrefix(line, red) != strings.HasSuffix(line, plain), strings.HasPrefix(line, red) && !failed:
-					t.Errorf("filch %s with %s: %q", strings.Join(list, " "), c.set, line)
-				case strings.HasPrefix(line, red):
-					rows++
-				}
-			}
-			if rows != c.want || !strings.Contains(x.screen(), " failed ") {
-				t.Errorf("filch %s with %s: %d rows are red, want %d:\n%q", strings.Join(list, " "), c.set, rows, c.want, x.screen())
+		redRow(t, nil, " failed ", list...)
+	}
+}
+
+// redRow checks that one row of a list is red on a terminal with colors, the row with word, and
+// that nothing has a color elsewhere.
+func redRow(t *testing.T, env []string, word string, list ...string) {
+	t.Helper()
+	const red, plain = "\x1b[31m", "\x1b[0m"
+	for _, c := range []struct {
+		set  string
+		want int
+	}{{"TERM=xterm", 1}, {"NO_COLOR=1", 0}, {"TERM=dumb", 0}} {
+		x := onTerminalWith(t, append(slices.Clone(env), "TERM=xterm", "NO_COLOR=", c.set), list...)
+		if code := x.code(); code != 0 {
+			t.Fatalf("filch %s: code %d\n%s", strings.Join(list, " "), code, x.screen())
+		}
+		rows := 0
+		for line := range strings.SplitSeq(x.screen(), "\r\n") {
+			switch has := strings.Contains(line, word); {
+			case strings.HasPrefix(line, red) != strings.HasSuffix(line, plain), strings.HasPrefix(line, red) && !has:
+				t.Errorf("filch %s with %s: %q", strings.Join(list, " "), c.set, line)
+			case strings.HasPrefix(line, red):
+				rows++
 			}
 		}
-		if out, err := shared.filch(list...).Output(); err != nil || bytes.Contains(out, []byte("\x1b")) {
-			t.Errorf("filch %s in a pipe: %v\n%q", strings.Join(list, " "), err, out)
+		if rows != c.want || !strings.Contains(x.screen(), word) {
+			t.Errorf("filch %s with %s: %d rows are red, want %d:\n%q", strings.Join(list, " "), c.set, rows, c.want, x.screen())
 		}
+	}
+	if out, err := with(env, list...).Output(); err != nil || bytes.Contains(out, []byte("\x1b")) {
+		t.Errorf("filch %s in a pipe: %v\n%q", strings.Join(list, " "), err, out)
 	}
 }
 

@@ -173,3 +173,25 @@ func TestTopOnATerminal(t *testing.T) {
 		t.Errorf("no alternate screen: %q", s[:min(len(s), 300)])
 	}
 }
+
+// A dead node is red in the list of nodes on a terminal.
+func TestADeadNodeIsRedOnATerminal(t *testing.T) {
+	env, pids := topInstance(t)
+	if err := syscall.Kill(pids["n2"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	dead := regexp.MustCompile(`(?m)^n2 +dead `)
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		out, err := with(env, "nodes").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if dead.Match(out) {
+			break
+		}
+		if time.Since(began) > ptyDeadline {
+			t.Fatalf("n2 does not die:\n%s", out)
+		}
+	}
+	redRow(t, env, " dead ", "nodes")
+}

@@ -370,9 +370,19 @@ func builtinText(body []byte) string {
 	case len(body) == 1 && body[0] == launcher.BodyNoop:
 		return "noop"
 	case len(body) == 9 && body[0] == launcher.BodySleep:
-		return "sleep:" + time.Duration(binary.BigEndian.Uint64(body[1:])).String()
+		return "sleep:" + exactTime(time.Duration(binary.BigEndian.Uint64(body[1:])))
 	}
 	return ""
+}
+
+// exactTime is a text that [filch.ReadTime] reads as d: the short text, or the seconds if the
+// short text is rounded.
+func exactTime(d time.Duration) string {
+	text := filch.ShortTime(d)
+	if read, err := filch.ReadTime(text); err != nil || read != d {
+		text = strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+	}
+	return text
 }
 
 // readies finds the tasks of a workflow that wait for no other task.
