@@ -164,7 +164,7 @@ func (s *Spec) check() error {
 	}
 	switch {
 	case !nameOK(s.Name):
-		return bad("a name has 1 to 32 letters, digits, - and _")
+		return bad("--name has 1 to 32 letters, digits, - and _")
 	case s.Max < 1 || s.Max > MostAllocs:
 		return bad("--max is %d, and takes 1 to %d allocations", s.Max, MostAllocs)
 	case s.Each < 0 || s.Each > 1<<20:

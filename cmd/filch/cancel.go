@@ -95,6 +95,7 @@ func (f *cancelFlags) check(args []string) (sig int32, err error) {
 		err = filch.Errorf(filch.Invalid, "no job is named").WithHint("filch cancel JOB, filch cancel all; filch ps lists the jobs")
 	case f.signal != "":
 		sig, err = spec.Signal(f.signal)
+		err = cli.OfOption("signal", err)
 	}
 	if err != nil {
 		return 0, ui.Misused(err)

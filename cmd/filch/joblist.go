@@ -212,7 +212,7 @@ func (l *jobListing) check() error {
 	}
 	if l.sort != "" {
 		if _, err := findColumn(strings.TrimPrefix(l.sort, "-")); err != nil {
-			return err
+			return cli.OfOption("sort", err)
 		}
 	}
 	_, err := l.chosen()
@@ -242,7 +242,7 @@ func (l *jobListing) chosen() (list []*jobColumn, err error) {
 	for _, name := range names {
 		c, err := findColumn(name)
 		if err != nil {
-			return nil, err
+			return nil, cli.OfOption("columns", err)
 		}
 		list = append(list, c)
 	}

@@ -55,9 +55,9 @@ func TestJobListsRefuseNonsense(t *testing.T) {
 	for want, l := range map[string]jobListing{
 		`--state up: there is no state "up"`:                          {states: "up"},
 		`--state ok,: there is no state ""`:                           {states: "ok,"},
-		`there is no column "cost"`:                                   {columns: "id,cost"},
-		`there is no column ""`:                                       {columns: "+"},
-		`there is no column "-id"`:                                    {sort: "--id"},
+		`--columns: there is no column "cost"`:                        {columns: "id,cost"},
+		`--columns: there is no column ""`:                            {columns: "+"},
+		`--sort: there is no column "-id"`:                            {sort: "--id"},
 		`--name [a is no pattern: a [ needs a ]`:                      {name: "[a"},
 		`--columns does not go with --json, which prints every field`: {columns: "id", json: true},
 	} {

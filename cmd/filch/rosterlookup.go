@@ -21,7 +21,7 @@ func lookUp(c *client.Client, key string, asJSON bool) error {
 	var l wire.LookupInfo
 	err := cli.Ask(c, lookupWait, &l, wire.VerbLookup, key)
 	if ui.KindOf(err) == filch.Invalid {
-		return ui.Misused(err)
+		return ui.Misused(cli.OfOption("lookup", err))
 	}
 	if err != nil {
 		return err

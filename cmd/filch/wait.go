@@ -36,7 +36,7 @@ do filch logs -f, filch attach, and filch submit with --wait or an option that f
 			if timeout != "" {
 				d, err := spec.Time(timeout)
 				if err != nil {
-					return ui.Misused(err)
+					return ui.Misused(cli.OfOption("timeout", err))
 				}
 				limit = d
 			}

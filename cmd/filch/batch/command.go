@@ -183,15 +183,22 @@ job $1.`,
 	return c
 }
 
+// CheckSystem refuses the name of a batch system that pools do not know.
+func CheckSystem(name string) error {
+	if systems[name] != nil {
+		return nil
+	}
+	return ui.Misused(filch.Errorf(filch.Invalid, "there is no batch system %.40q", name).WithHint("known are slurm, pbs and hooks"))
+}
+
 func (o *addOptions) add(args []string) error {
 	s := &o.spec
 	s.System, s.Args, s.Each = args[0], args[1:], int32(o.slots)
 	if s.Name == "" {
 		s.Name = s.System
 	}
-	makeSystem, ok := systems[s.System]
-	if !ok {
-		return ui.Misused(filch.Errorf(filch.Invalid, "there is no batch system %.40q", s.System).WithHint("known are slurm, pbs and hooks"))
+	if err := CheckSystem(s.System); err != nil {
+		return err
 	}
 	if s.Max == 0 {
 		return ui.Misused(filch.Errorf(filch.Invalid, "a pool needs a bound on its allocations").WithHint("--max N"))
@@ -208,7 +215,7 @@ func (o *addOptions) add(args []string) error {
 	if s.System == "hooks" && len(s.Args) != 3 {
 		return ui.Misused(hooksText(len(s.Args)))
 	}
-	sys := makeSystem(s)
+	sys := systems[s.System](s)
 	if none := missing(sys); len(none) > 0 {
 		ui.Say(fmt.Sprintf("warning: this machine has no %s; another node of the instance must have the commands of the batch system, or use --via HOST", strings.Join(none, ", ")))
 	} else if err := o.probe(sys); err != nil {

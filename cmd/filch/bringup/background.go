@@ -37,7 +37,8 @@ func (o *upOptions) allocation() (*alloc.Allocation, error) {
 		if o.nodes > 0 {
 			return nil, ui.Misused(filch.Errorf(filch.Invalid, "--hosts and --nodes exclude each other"))
 		}
-		return alloc.List(o.hosts)
+		a, err := alloc.List(o.hosts)
+		return a, cli.OfOption("hosts", err)
 	}
 	a, err := alloc.Read(os.Getenv)
 	if a == nil || err != nil {

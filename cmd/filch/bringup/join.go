@@ -2,7 +2,6 @@ package bringup
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -142,8 +141,11 @@ func (o *joinOptions) join(where string) error {
 			return filch.Errorf(filch.Unavailable, "cannot find the host name: %s", ui.Cause(err)).WithHint("give the node a name: --name NAME")
 		}
 	}
-	if err := cmp.Or(place.CheckInstance(inv.Instance), place.CheckNode(name)); err != nil {
+	if err := place.CheckInstance(inv.Instance); err != nil {
 		return ui.Misused(err)
+	}
+	if err := place.CheckNode(name); err != nil {
+		return ui.Misused(cli.OfOption("name", err))
 	}
 	b := &localNodes{base: base, instance: inv.Instance, port: o.port, threads: o.hint == hintThreads, kinds: o.kinds}
 	dir := place.Dir{Base: base, Instance: inv.Instance, Node: name}

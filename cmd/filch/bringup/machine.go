@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
 )
@@ -25,7 +26,8 @@ func (o *upOptions) listenHost() (string, error) {
 		}
 		return ip.String(), nil
 	case o.iface != "":
-		return nicsHere().named(o.iface)
+		host, err := nicsHere().named(o.iface)
+		return host, cli.OfOption("iface", err)
 	case place.AllocationName(os.Getenv) != "":
 		if host := nicsHere().private(launchNode()); host != "" {
 			return host, nil

@@ -50,7 +50,7 @@ func (o *queueOptions) findQueue(joins bool) error {
 		return nil
 	}
 	if err := place.CheckInstance(o.resume); err != nil {
-		return ui.Misused(err)
+		return ui.Misused(cli.OfOption("resume", err))
 	}
 	switch {
 	case joins:

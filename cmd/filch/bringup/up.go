@@ -173,12 +173,14 @@ func (o *upOptions) up(command []string) error {
 
 // checkNames refuses names that no instance can have.
 func (o *upOptions) checkNames() error {
-	for _, name := range []string{cmp.Or(o.Instance, os.Getenv("FILCH_INSTANCE")), o.resume} {
-		if name == "" {
-			continue
-		}
+	if name := cmp.Or(o.Instance, os.Getenv("FILCH_INSTANCE")); name != "" {
 		if err := place.CheckInstance(name); err != nil {
 			return ui.Misused(err)
+		}
+	}
+	if o.resume != "" {
+		if err := place.CheckInstance(o.resume); err != nil {
+			return ui.Misused(cli.OfOption("resume", err))
 		}
 	}
 	return nil

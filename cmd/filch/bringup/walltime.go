@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -37,7 +38,7 @@ func (o *endOptions) checkEnd(command bool) (err error) {
 		return nil
 	}
 	if o.warnSig, o.warnTime, err = spec.Warning(o.signal); err != nil {
-		return ui.Misused(err)
+		return ui.Misused(cli.OfOption("signal", err))
 	}
 	if !command {
 		return ui.Misused(filch.Errorf(filch.Invalid, "--signal %s needs a command to send the signal to", ui.Clean(o.signal)).

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/config/place"
@@ -95,6 +96,9 @@ func (o *options) check(words []string) (*run, error) {
 	if len(system) == 0 {
 		return nil, ui.Misused(filch.Errorf(filch.Invalid, "a campaign needs a batch system").WithHint("filch campaign --pool 'slurm -p PARTITION -t TIME' -- FILE"))
 	}
+	if err := batch.CheckSystem(system[0]); err != nil {
+		return nil, cli.OfOption("pool", err)
+	}
 	if err := ours(words); err != nil {
 		return nil, ui.Misused(err)
 	}
@@ -104,7 +108,7 @@ func (o *options) check(words []string) (*run, error) {
 	}
 	r := &run{options: o, system: system, words: words, name: cmp.Or(o.name, nameOf(here, words))}
 	if err := place.CheckInstance(r.name); err != nil {
-		return nil, ui.Misused(err)
+		return nil, ui.Misused(cli.OfOption("name", err))
 	}
 	if len(words) == 1 && words[0] != "-" {
 		info, err := os.Stat(words[0])

@@ -79,10 +79,8 @@ func unknownOption(p *pflag.FlagSet, missing *pflag.NotExistError) *filch.Error 
 func wrongValue(wrong *pflag.InvalidValueError) *filch.Error {
 	o, value := wrong.GetFlag(), strconv.Quote(wrong.GetValue())
 	var told *filch.Error
-	if errors.As(wrong, &told) {
-		e := *told
-		e.Text = "--" + o.Name + ": " + told.Text
-		return &e
+	if errors.As(OfOption(o.Name, wrong), &told) {
+		return told
 	}
 	kind, _ := strings.CutSuffix(o.Value.Type(), "Slice")
 	switch {
@@ -96,6 +94,21 @@ func wrongValue(wrong *pflag.InvalidValueError) *filch.Error {
 		return filch.Errorf(filch.Invalid, "--%s %s is not a whole number", o.Name, value)
 	}
 	return filch.Errorf(filch.Invalid, "--%s %s makes no sense", o.Name, value)
+}
+
+// OfOption names the option in the error of an option's value; an error of no [filch.Error]
+// stays.
+func OfOption(name string, err error) error {
+	var told *filch.Error
+	if !errors.As(err, &told) {
+		return err
+	}
+	e := *told
+	e.Text = "--" + name + ": " + told.Text
+	if errors.As(err, new(ui.Misuse)) {
+		return ui.Misused(&e)
+	}
+	return &e
 }
 
 // argumentsMost bounds the search for the numbers of arguments that a command takes.

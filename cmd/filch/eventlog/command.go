@@ -72,7 +72,7 @@ func (f *flags) run(g *cli.Global, earliest int64) error {
 		named, err := cli.JobTasksOf(c, f.job)
 		if err != nil {
 			c.Close()
-			return err
+			return cli.OfOption("job", err)
 		}
 		if len(named) != 1 {
 			c.Close()

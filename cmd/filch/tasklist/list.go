@@ -132,7 +132,7 @@ func (f *taskListFlags) lister() (*lister, error) {
 	var err error
 	if f.nodes != "" {
 		if l.nodes, err = spec.Hosts(f.nodes); err != nil {
-			return nil, err
+			return nil, cli.OfOption("node", err)
 		}
 	}
 	if f.sort != "" {

@@ -47,7 +47,7 @@ func (f *submitFlags) add(g *cli.Global, given *pflag.FlagSet, args []string) er
 	defer c.Close()
 	id, err := cli.OneJob(f.to, cli.LastJob(c))
 	if err != nil {
-		return err
+		return cli.OfOption("to", err)
 	}
 	var j launcher.JobInfo
 	if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {

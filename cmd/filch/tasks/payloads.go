@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc/record"
@@ -64,9 +65,9 @@ func numbered(index int64, own []byte) []byte {
 func readArray(text string) (workflow.Array, error) {
 	a, err := workflow.ParseArray(text)
 	if n := a.Len(); n > record.MaxTasks && err == nil {
-		err = filch.Errorf(filch.Invalid, "--array %s makes %d tasks, %d at most", text, n, record.MaxTasks)
+		err = filch.Errorf(filch.Invalid, "%s makes %d tasks, %d at most", text, n, record.MaxTasks)
 	}
-	return a, err
+	return a, cli.OfOption("array", err)
 }
 
 // array reads indices and a cap.

@@ -54,7 +54,7 @@ type lineage struct {
 func readLineage(c *client.Client, word string) (*lineage, error) {
 	id, err := cli.OneJob(word, cli.LastJob(c))
 	if err != nil {
-		return nil, err
+		return nil, cli.OfOption("resume", err)
 	}
 	p, err := readPast(c, id)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -233,7 +232,7 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	}
 	s := &submit.Job{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
 	if s.Spread, err = policy.ParseSpreading(f.spread); err != nil {
-		return nil, nil, err
+		return nil, nil, cli.OfOption("spread", err)
 	}
 	if f.hold {
 		s.HeldBy = cli.Person()
@@ -440,9 +439,8 @@ func builtin(s string) ([]byte, error) {
 		return []byte{launcher.BodyNoop}, nil
 	}
 	if text, ok := strings.CutPrefix(s, "sleep:"); ok {
-		if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-			return binary.BigEndian.AppendUint64([]byte{launcher.BodySleep}, uint64(d)), nil
-		}
+		d, err := filch.ReadTime(text)
+		return binary.BigEndian.AppendUint64([]byte{launcher.BodySleep}, uint64(d)), cli.OfOption("builtin", err)
 	}
 	return nil, filch.Errorf(filch.Invalid, "--builtin %q is neither noop nor sleep:TIME, as in sleep:64ms", s)
 }
