@@ -51,6 +51,32 @@ func TestBetterClassIsStolen(t *testing.T) {
 	}
 }
 
+// Brief tasks that begin one behind the other leave their slots to tasks of a better class that
+// wait on another node.
+func TestBetterClassComesBetweenBriefTasks(t *testing.T) {
+	r := newRig(t, 2, 1, policy.Policy{})
+	r.length = func(s Start) time.Duration {
+		if s.Job == 3 {
+			return 100 * time.Millisecond
+		}
+		return time.Millisecond
+	}
+	r.submit(0, submit.Job{Job: 1, Total: 20_000})
+	r.submit(1, submit.Job{Job: 2, Total: 20_000})
+	r.idle(500 * time.Millisecond)
+	if r.successors() == 0 {
+		t.Fatal("no task is the successor of another")
+	}
+	r.submit(0, submit.Job{Job: 3, Total: 40, Ticket: filch.Ticket{Class: -1, UnixNS: int64(r.now), Job: 3}})
+	began := r.now
+	for r.job(3) == nil || !r.job(3).Finished() {
+		r.idle(50 * time.Millisecond)
+		if took := r.now - began; took > 3*time.Second {
+			t.Fatalf("40 tasks of 100 ms took %v on two nodes with older brief tasks, want about 2 s", took)
+		}
+	}
+}
+
 // A node asks for tasks of a better class only after news of them, and not for ever.
 func TestOneClassIsQuiet(t *testing.T) {
 	r := newRig(t, 2, 1, policy.Policy{})

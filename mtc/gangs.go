@@ -149,6 +149,7 @@ func (e *execution) unlaunched(r *run, end *End) bool {
 		e.core.record(j, r.item, record.Task{State: cmp.Or(j.void, filch.Cancelled)})
 	case mutants.SuccessorLost && r.stage == succeeds:
 	case end.State == filch.Killed:
+		r.item.Maybe = r.item.Maybe || end.Gone && r.stage == succeeds
 		j.queue.Hold(&r.item)
 		j.queue.Shared.Push(r.item)
 		e.core.active(j)

@@ -25,10 +25,11 @@ func (c *Core) Alone(id filch.JobID) {
 }
 
 // fillNext starts successors of the running tasks of the oldest job that waits for room.
-// Where gangs took room of running tasks, these have no successors.
+// Where gangs took room of running tasks, or tasks of a better class wait elsewhere, running
+// tasks have no successors.
 func (e *execution) fillNext(g *gate) {
 	j := e.stuck.job
-	if j == nil || e.used.Slots > e.room.Slots || e.core.drain.on {
+	if j == nil || e.used.Slots > e.room.Slots || e.core.drain.on || e.core.thief.Urge.StandsBack(j.ticket.Class) {
 		return
 	}
 	for id, r := range e.list.All() {

@@ -38,14 +38,14 @@ func (n TaskLoan) Room() filch.Room { return n.room }
 // Slots are the numbers of the slots of a loan.
 func (n TaskLoan) Slots() []int32 { return n.slots.list() }
 
-// TaskProcessors are the processors of a loan; none where slots are not processors.
-func (l *Ledger) TaskProcessors(n TaskLoan) []filch.Processor {
-	return l.capacity.processorsOf(n.slots.list())
+// ProcessorsOf are the processors of a loan; none where slots are not processors.
+func (c Capacity) ProcessorsOf(n TaskLoan) []filch.Processor {
+	return c.processorsOf(n.slots.list())
 }
 
-// TaskGPUs are the names of the GPUs of a loan.
-func (l *Ledger) TaskGPUs(n TaskLoan) []string {
-	return l.capacity.gpusOf(n.gpus, n.room.GPUs)
+// GPUsOf are the names of the GPUs of a loan.
+func (c Capacity) GPUsOf(n TaskLoan) []string {
+	return c.gpusOf(n.gpus, n.room.GPUs)
 }
 
 // TaskRoom is the room available to tasks at the moment, including the room they
@@ -55,10 +55,16 @@ func (l *Ledger) TaskRoom() filch.Room {
 	if l.closing.drained() || l.closing.shut {
 		return room
 	}
-	if first := l.wait.first(); first == nil || l.tasksFirst(first) {
+	if !l.GangsTurn() {
 		room.Add(&l.free.room)
 	}
 	return room
+}
+
+// GangsTurn reports whether a gang waits for room, and comes before the next task.
+func (l *Ledger) GangsTurn() bool {
+	first := l.wait.first()
+	return first != nil && !l.tasksFirst(first)
 }
 
 // tasksFirst reports whether a waiting task comes before c; c is nil for a claim
@@ -143,6 +149,13 @@ func (l *Ledger) EndTask(now time.Duration, n TaskLoan, left bool) {
 		l.tasks.lent = slices.DeleteFunc(l.tasks.lent, func(o *claim) bool { return o == c })
 	}
 	l.free.plus(&n.share)
+	l.pump(now)
+}
+
+// PassTask takes in that a task began in the room of a task that ended: a gang that waits
+// since then comes before the next task.
+func (l *Ledger) PassTask(now time.Duration) {
+	l.tasks.since = now
 	l.pump(now)
 }
 

@@ -80,6 +80,27 @@ func TestTasksLetAnExclusiveGangIn(t *testing.T) {
 	}
 }
 
+// A task that begins in the room of another counts as a start: a gang that has waited since
+// before comes next.
+func TestPassedRoomEndsTheTurn(t *testing.T) {
+	l := New(cpus(1), 1)
+	n, _ := l.TakeTask(1, filch.Room{Slots: 1})
+	l.TasksWait(1, true, filch.Room{Slots: 1})
+	gang := Ask{Key: Key{Job: 1, Attempt: 1}, Want: 1, Each: filch.Room{Slots: 1}, Wait: true}
+	l.Ask(2, gang, filch.Unbounded)
+	if l.GangsTurn() {
+		t.Error("a gang comes before a task that waits longer")
+	}
+	l.PassTask(3)
+	if !l.GangsTurn() {
+		t.Error("after another task began, a gang still waits for the tasks")
+	}
+	l.EndTask(4, n, false)
+	if s := l.Status(gang.Key); s.Held != 1 || l.GangsTurn() {
+		t.Errorf("after the end of the task the gang has %+v, want one slot", s)
+	}
+}
+
 func TestTasksWhenDraining(t *testing.T) {
 	l := New(cpus(2), 1)
 	n, _ := l.TakeTask(1, filch.Room{Slots: 1})

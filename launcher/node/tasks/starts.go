@@ -16,10 +16,11 @@ import (
 // A successor has no room yet. It takes the room of a running task at the end of that task:
 // see [mtc.Start.Succeeds]. The runner begins a successor without a word of the launcher,
 // which hands the room on when it learns of the end. Until then a successor is no running
-// task.
+// task. While a gang comes before the next task, no task gets a successor: the gang waits for
+// the running tasks and their successors, and not for the whole bag.
 type starts struct {
 	tasks  *Tasks
-	late   []mtc.Start               // without room: a gang took their room while they were committed
+	late   []mtc.Start               // without room: a gang took their room while they were committed, or comes before
 	sleeps filch.Heap[sleep, *sleep] // sleeping built-in tasks
 	burst  int                       // built-in no-op tasks since the last tick
 }
@@ -35,7 +36,7 @@ func (a *starts) start(t *local.Turn, s *mtc.Start) {
 	g := w.Gangs.of(s)
 	after, prev := a.before(s)
 	switch {
-	case prev != nil && prev.over != nil: // its steps still use the room
+	case prev != nil && (prev.over != nil || w.Ledger.GangsTurn()): // steps, or a gang, come before
 		a.late = append(a.late, *s)
 		return
 	case prev != nil:
@@ -98,7 +99,7 @@ func (a *starts) begin(t *local.Turn, serial uint64, r *Running, s *mtc.Start, l
 			after = 0
 		}
 		t.Out.Tasks = append(t.Out.Tasks, launcher.TaskLaunch{
-			Serial: serial, Start: *s, After: after, Processors: w.Ledger.TaskProcessors(loan), GPUs: w.Ledger.TaskGPUs(loan),
+			Serial: serial, Start: *s, After: after, Processors: w.Cfg.Capacity.ProcessorsOf(loan), GPUs: w.Cfg.Capacity.GPUsOf(loan),
 		})
 	}
 }
@@ -127,6 +128,7 @@ func (a *starts) pass(t *local.Turn, r *Running, left bool) (serial uint64, next
 		w.Ledger.EndTask(t.Now, r.Loan, left)
 	default:
 		next.Loan, next.prev = r.Loan, 0
+		w.Ledger.PassTask(t.Now)
 		reportStart(t, next, false)
 		return r.next, next
 	}

@@ -294,6 +294,10 @@ func (w *Tasks) taskEnded(t *local.Turn, serial uint64, e mtc.End, left bool) {
 	if !ok {
 		return
 	}
+	e.Unstarted = e.Unstarted || e.Gone && r.prev != 0
+	if (left || e.Gone) && r.next != 0 { // the runner began no successor, or is gone itself
+		w.taskEnded(t, r.next, mtc.End{State: filch.Killed, Code: e.Code, Gone: e.Gone, Unstarted: true}, false)
+	}
 	delete(w.runs, serial)
 	reportEnd(t, r, &e)
 	e.Slots = w.starts.slots(r)
