@@ -1,10 +1,17 @@
 package children
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/daemon/inputs"
+	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/watch"
+	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // The nodes replace the replacement strings of an order with the line, or the number, of
@@ -97,5 +104,38 @@ func TestFill(t *testing.T) {
 	o = &order{TaskOrder: &launcher.TaskOrder{Argv: []string{"x"}, Stdout: "%t{}"}}
 	if err := o.fill(&launcher.TaskStart{}, `a\b`, false); err == nil {
 		t.Error("a backslash beside a conversion is accepted")
+	}
+}
+
+// A prolog and an epilog stand around the command with its values, for each kind of a payload.
+func TestHooksGoAroundTheFilledCommand(t *testing.T) {
+	item, err := wire.Marshal(&launcher.TaskItem{Argv: []string{"x", "own", "4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		payload []byte
+		want    []string
+	}{
+		{"an index", nil, []string{"x", "7", "7", "1"}},
+		{"a number", binary.BigEndian.AppendUint32([]byte{launcher.PayloadNumber}, 7), []string{"x", "7", "7", "1"}},
+		{"a line", append([]byte{launcher.PayloadLine}, "a b"...), []string{"x", "a b", "8", "1"}},
+		{"a command of its own", append([]byte{launcher.PayloadItem}, item...), []string{"x", "own", "4"}},
+	} {
+		hooks := launcher.Hooks{Prolog: "p {}", Epilog: "e {}"}
+		in := inputs.New("n1", watch.Discard())
+		rs := NewRunners(in, nil, 4, nil)
+		rs.SetFiles(staging.NewFiles(in, t.TempDir(), "filch", nil, rs), t.TempDir())
+		rs.order(&launcher.TaskOrder{Argv: []string{"x", "{}", "{#}", "{%}"}, Fill: true, Stdout: "o/{}"}, &launcher.OrderExtra{
+			Hooks: hooks, Stage: &launcher.Stage{Out: []string{"r{#}"}},
+		})
+		l := &launcher.TaskLaunch{Start: mtc.Start{Spec: &record.Spec{}, Number: 7, Payload: c.payload}}
+		got, err := rs.startOf(l, nil)
+		around, _ := hooks.Around(nil)
+		n := min(len(around), len(got.start.Argv))
+		if err != nil || !slices.Equal(got.start.Argv[:n], around) || !slices.Equal(got.start.Argv[n:], c.want) {
+			t.Errorf("%s: got %q, %v, want %q behind the hooks", c.name, got.start.Argv[n:], err, c.want)
+		}
 	}
 }

@@ -131,12 +131,12 @@ func (rs *Runners) startPayload(l *launcher.TaskLaunch, s launcher.TaskStart, p 
 		return made{}, filch.Errorf(filch.Invalid, "task %d.%d has a payload of a kind that %s does not know", s.Job, s.Index, rs.in.Self)
 	}
 	rs.slurm(o, extra, &s, l.Start.Room().Slots)
-	hook(o, extra, l, &s)
 	if o.Fill {
 		if err := rs.orders[s.Job].fill(&s, line, indexed); err != nil {
 			return made{}, err
 		}
 	}
+	hook(o, extra, l, &s) // around the command with its values
 	s, b, err := rs.staged(o, extra.Stage, s, item, line, indexed)
 	return made{start: s, files: b, gang: cmp.Or(item.Gang, extra.Gang)}, err
 }
