@@ -19,14 +19,14 @@ func (c *Core) step(j *job) {
 	}
 	space := l.each.Space(int(j.queue.Shareable()+j.queue.frozen+j.pending.Unsaid()), j.queue.pending)
 	if l.each.Grow(j.rec.Total); j.void != 0 {
-		c.due(j, l.each.Take(0, j.rec.Total, space))
+		c.due(j, l.each.Drop(c.now, []record.Pick{{Count: j.rec.Total}}, space))
 		if l.each.Waiting() > 0 {
-			c.waits.at = min(c.waits.at, c.now+leaderPause)
+			c.waits.at = min(c.waits.at, l.each.Drops())
 		}
 		return
 	}
-	for _, p := range j.rec.Within(0, j.rec.Total) { // cancelled by a person
-		c.due(j, l.each.Take(p.From, p.From+p.Count, before.Window))
+	if picks := j.rec.Within(0, j.rec.Total); len(picks) > 0 { // cancelled by a person
+		c.due(j, l.each.Drop(c.now, picks, before.Window))
 	}
 	looks, due := l.each.Step(c.now, space)
 	c.due(j, due)

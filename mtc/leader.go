@@ -87,9 +87,6 @@ func (c *Core) Submit(now time.Duration, s submit.Job, out *Out) error {
 	return nil
 }
 
-// leaderPause is the pause between two parts of a large change to a job's waiting tasks.
-const leaderPause = 20 * time.Millisecond
-
 // newLeader makes the leader's part in a job with a record; of a bag, long is the lengths.
 func newLeader(id filch.JobID, rec *record.Job, long record.Lengths) *leader {
 	return &leader{wait: before.New(id, rec.Name, &rec.Conditions), each: before.NewEach(rec, long), voidAt: filch.Never, away: make(map[int32]filch.NodeName)}

@@ -145,6 +145,43 @@ func TestCancelOfAnOrderedBag(t *testing.T) {
 	}
 }
 
+// TestCancelOfAnOrderedBagGoesInParts: a node that leads a large bag alone serves others while the
+// waiting tasks of the bag end, whether the job is cancelled or all of its tasks are.
+func TestCancelOfAnOrderedBagGoesInParts(t *testing.T) {
+	for _, tasks := range []bool{false, true} {
+		const total = 8 * before.Window
+		r := newRig(t, 1, 1, policy.Policy{})
+		r.length = slow(time.Hour)
+		r.submit(0, stated(total))
+		r.idle(time.Second)
+		ends := map[time.Duration]int{}
+		r.store.mute = func(p record.Proposal) bool {
+			if p.Op == record.OpMerge && p.Kind == record.RecordBlock {
+				ops, _, err := record.DecodeBlockOps(p.Delta)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ends[r.now] += len(ops)
+			}
+			return false
+		}
+		if d := r.nodes[0]; tasks {
+			r.order(0, 1, cancels(record.Pick{Count: total}))
+		} else {
+			d.Cancel(r.now, 1, "", &d.out)
+			r.act(d)
+		}
+		if got := r.run(1, time.Minute).Tally(); got.Cancelled+got.Killed != total {
+			t.Errorf("tasks %t: tally %+v", tasks, got)
+		}
+		for at, n := range ends {
+			if n > 3*before.Window { // the queue, a part of the others, and the running task
+				t.Errorf("tasks %t: %d of %d tasks end at once, at %v", tasks, n, total, at)
+			}
+		}
+	}
+}
+
 // TestBagThatIsSubmittedInParts: the lengths come with the first part.
 func TestBagThatIsSubmittedInParts(t *testing.T) {
 	r := newRig(t, 1, 1, policy.Policy{})

@@ -19,6 +19,10 @@ const (
 	eachBlocks = 32
 	// eachCrowded is the pause while the caller has no space for more decided tasks.
 	eachCrowded = 50 * time.Millisecond
+	// dropPause is the pause between two parts of the waiting tasks that a person cancelled. A store
+	// on this node answers at once, and each answer leads to the next step: without a pause, a large
+	// bag would end in one turn.
+	dropPause = 10 * time.Millisecond
 )
 
 // Each lets the tasks of a bag begin one by one: task i waits for the good end of task i in
@@ -36,6 +40,8 @@ type Each struct {
 	news    []Due // parts to decide about again
 	lengths record.Lengths
 	order   []int32 // of a bag with lengths that waits for no other: the rest, longest first
+	dropped []record.Pick
+	drops   time.Duration
 }
 
 // Due is a part of the bag, from Lo up to and without Hi, that the leader no longer waits
@@ -177,6 +183,9 @@ func (e *Each) Next(now time.Duration) time.Duration {
 	if len(e.news) > 0 || len(e.order) > 0 && e.left > 0 {
 		next = now + eachCrowded
 	}
+	if e.left > 0 && e.drops > now {
+		next = min(next, e.drops)
+	}
 	for _, b := range e.bags {
 		switch {
 		case e.left == 0 || b.flying || b.known || b.never != "":
@@ -199,6 +208,33 @@ func (e *Each) Take(lo, hi int32, most int) (list []Due) {
 		}
 	}
 	return list
+}
+
+// Drop is [Each.Take] of cancelled parts, ascending; a [Each.Step] decides about none of their
+// tasks. Between two lists, Drop returns nothing until [Each.Drops].
+func (e *Each) Drop(now time.Duration, parts []record.Pick, most int) (list []Due) {
+	if e.dropped = parts; now < e.drops {
+		return nil
+	}
+	for _, p := range parts {
+		for _, d := range e.Take(p.From, p.From+p.Count, most) {
+			list = append(list, d)
+			most -= int(d.Hi - d.Lo)
+		}
+	}
+	if len(list) > 0 || most <= 0 {
+		e.drops = now + dropPause
+	}
+	return list
+}
+
+// Drops is when the next [Each.Drop] is due, if tasks of its parts wait.
+func (e *Each) Drops() time.Duration { return e.drops }
+
+// cancelled reports whether [Each.Drop] ends the wait of a task.
+func (e *Each) cancelled(i int32) bool {
+	k, _ := slices.BinarySearchFunc(e.dropped, i, func(p record.Pick, i int32) int { return int(p.From) + int(p.Count) - 1 - int(i) })
+	return k < len(e.dropped) && e.dropped[k].From <= i
 }
 
 // Took takes in that a task waits no longer.
@@ -255,7 +291,7 @@ func (e *Each) Grow(total int32) {
 // parts of [Each.Space] are tasks.
 func (e *Each) decide(most *int) (due []Due) {
 	for ; len(e.order) > 0 && *most > 0; e.order = e.order[1:] {
-		if i := e.order[0]; !e.taken.has(i) {
+		if i := e.order[0]; !e.taken.has(i) && !e.cancelled(i) {
 			e.Took(i)
 			due = append(due, Due{Lo: i, Hi: i + 1})
 			*most--
@@ -267,7 +303,7 @@ func (e *Each) decide(most *int) (due []Due) {
 			e.news = e.news[1:]
 			continue
 		}
-		if ready, never := e.is(n.Lo); ready || never != "" {
+		if ready, never := e.is(n.Lo); (ready || never != "") && !e.cancelled(n.Lo) {
 			due = e.take(due, n.Lo, never)
 			*most--
 		}

@@ -255,6 +255,29 @@ func TestEachTakes(t *testing.T) {
 	}
 }
 
+// Tasks that a person cancelled are decided in parts with a pause between, and are never ready.
+func TestEachDropsInParts(t *testing.T) {
+	b := newBags(t, 300, 300)
+	parts := []record.Pick{{From: 10, Count: 20}, {From: 100, Count: 150}}
+	if got, want := b.e.Drop(sec, parts, 50), []Due{{10, 30, ""}, {100, 130, ""}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	at := b.e.Drops()
+	if got := b.e.Drop(at-1, parts, 50); at <= sec || len(got) > 0 {
+		t.Errorf("at %v, before the next part is due at %v: %v", at-1, at, got)
+	}
+	for i := range b.bags[7].ends {
+		b.bags[7].ends[i] = filch.OK
+	}
+	b.run(5 * sec)
+	if len(b.ready) != 300-170 || b.e.Waiting() != 120 {
+		t.Errorf("%d tasks are ready, %d wait", len(b.ready), b.e.Waiting())
+	}
+	if got, want := b.e.Drop(at, parts, 500), []Due{{130, 250, ""}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // A million waiting tasks cost less than a byte each, and each end a look at one block.
 func TestEachIsSmall(t *testing.T) {
 	const n = 1_000_000
