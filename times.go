@@ -18,11 +18,22 @@ func ReadTime(s string) (time.Duration, error) {
 		return d, timeFits(s, d)
 	}
 	d, ok := unitTime(s)
+	if fraction(s) {
+		return 0, Errorf(Invalid, "%q is not a time", s).WithHint("a number without a unit is whole minutes; with a unit, the number may have a fraction: %sm", s)
+	}
 	if !ok {
 		return 0, Errorf(Invalid, "%q is not a time", s).
 			WithHint("with units (90s, 10m, 1h30m), minutes (10), minutes:seconds (0:30), hours:minutes:seconds, or days-hours (1-12)")
 	}
 	return d, timeFits(s, d)
+}
+
+// fraction reports whether a text is a number with a fraction, without a unit.
+func fraction(s string) bool {
+	whole, part, dot := strings.Cut(s, ".")
+	_, isWhole := timeField(whole)
+	_, isPart := timeField(part)
+	return dot && isWhole && isPart
 }
 
 func timeFits(s string, d time.Duration) error {

@@ -32,6 +32,15 @@ func TestReadTime(t *testing.T) {
 	}
 }
 
+func TestFractionOfMinutesHasAHint(t *testing.T) {
+	for in, want := range map[string]bool{"2.5": true, "0.5": true, "soon": false, "1.5x": false, ".": false} {
+		var told *filch.Error
+		if _, err := filch.ReadTime(in); !errors.As(err, &told) || strings.Contains(told.Hint, "whole minutes") != want {
+			t.Errorf("ReadTime(%q): %v, the hint speaks of whole minutes: want %t", in, err, want)
+		}
+	}
+}
+
 // Every time that a user reads has one form, and can be typed as a time again.
 func TestShortTime(t *testing.T) {
 	for _, c := range []struct {
