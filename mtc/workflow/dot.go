@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"io"
 	"strings"
+	"time"
 )
 
 // WriteDot writes the graph in the language of Graphviz: a box for each task, colored by
@@ -26,7 +27,7 @@ func (g *Graph) WriteDot(w io.Writer) error {
 			label += `\n` + dotEscape(t.Kind)
 		}
 		if t.Cost > 0 {
-			label += `\n` + dotEscape(t.Cost.String())
+			label += `\n` + dotEscape(t.Cost.Round(time.Microsecond).String())
 		}
 		fmt.Fprintf(b, "\tt%d [label=\"%s\", fillcolor=\"%s\"]\n", i, label, dotColor(t.Kind))
 	}

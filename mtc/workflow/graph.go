@@ -24,6 +24,7 @@ const (
 	CPUsMax    = 1 << 16
 	SizeMax    = int64(1) << 56            // bytes of a file, or of memory
 	CostMax    = 1_000_000_000             // seconds of a task: 31 years
+	CostMin    = time.Nanosecond           // of a task whose stated run time is 0
 	ScaleMax   = 1_000_000                 // of times and sizes
 	limitMax   = 10 * 365 * 24 * time.Hour // of a task's time limit
 )

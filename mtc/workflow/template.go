@@ -229,7 +229,7 @@ func (t Template) fill(word string, values []string, number int64, slot int) (st
 				i = len(values) + p.source
 			}
 			if i < 0 || i >= len(values) {
-				return "", filch.Errorf(filch.Invalid, "cannot replace {%d}: task %d has %d values", p.source, number, len(values))
+				return "", filch.Errorf(filch.Invalid, "cannot replace {%d}: task %d has %s", p.source, number, filch.Plural(len(values), "value"))
 			}
 			t.write(&b, p.edit.apply(values[i]))
 		}

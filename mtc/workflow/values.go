@@ -108,7 +108,8 @@ func (task *Task) need(key, text string) (why string) {
 	case "time":
 		task.Cost, ok = timeSpan(text)
 		ok = ok && task.Cost <= CostMax*time.Second
-		why = "a time like 90s, 10m, 1h30m or 1:30:00"
+		task.Cost = max(task.Cost, CostMin)
+		why = "a time like 90s, 10m, 1h30m or 1:30:00; a bare number is whole minutes"
 	case "retries":
 		n, fits := count(text, 0, 1000)
 		task.Need.Retries, ok = &n, fits
