@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -22,6 +23,10 @@ type Lengths struct {
 
 // Read reads the option, in which names of columns are numbers.
 func (l *Lengths) Read() (err error) {
+	blank, bad := fill(l.Option, make([]string, workflow.SourcesMax), 1) // a column too many: see Fill
+	if _, left, braces := strings.Cut(blank, "{"); braces && bad == nil {
+		return stranger(l.Option, left)
+	}
 	switch {
 	case workflow.HasPlaces(l.Option):
 		l.Differ = true
@@ -33,20 +38,72 @@ func (l *Lengths) Read() (err error) {
 	return nil
 }
 
+// stranger refuses an option with a brace that no value replaces; rest is the text behind it.
+func stranger(option, rest string) error {
+	name, _, closed := strings.Cut(rest, "}")
+	switch {
+	case name == "%":
+		return filch.Errorf(filch.Invalid, "--length %s: the lengths are read before a task has a place on a node, and {%%} is the place", option).
+			WithHint("{#} is the number of the task, {} the value, {2} the second column")
+	case strings.HasPrefix(name, "="):
+		return filch.Errorf(filch.Invalid, "--length %s: expressions in perl are GNU parallel's alone", option).
+			WithHint("state the length in a column of its own: --length '{2}'")
+	case !closed:
+		return filch.Errorf(filch.Invalid, "--length %s: a brace is open", option)
+	}
+	return filch.Errorf(filch.Invalid, "--length %s: there is no column %s", option, name).
+		WithHint("--header : takes the names of columns from the first line; {2} is the second column, {} the value")
+}
+
+// fill puts values, without the blanks around each, into the option.
+func fill(option string, values []string, number int64) (string, error) {
+	trimmed := make([]string, len(values))
+	for i, v := range values {
+		trimmed[i] = strings.TrimSpace(v)
+	}
+	text, err := workflow.Template{}.Fill(option, trimmed, number)
+	return strings.TrimSpace(text), err
+}
+
+// Goes refuses lengths of the tasks that do not go with other options: of an open job, with
+// shuffled tasks, and with a delay before each task.
+func (l *Lengths) Goes(open, shuffle bool, delay time.Duration) error {
+	switch {
+	case !l.Differ:
+	case open:
+		return OpenError
+	case shuffle:
+		return filch.Errorf(filch.Invalid, "--shuf contradicts the lengths of the tasks: the longest starts first")
+	case delay > 0:
+		return filch.Errorf(filch.Invalid, "--delay contradicts the lengths of the tasks: the longest starts first, and --delay adds the tasks in their order")
+	}
+	return nil
+}
+
+// stated is the length that stands for a stated time: a task of no time at all is shorter than all
+// others, and a task without a stated time is not.
+func stated(d time.Duration) time.Duration { return max(d, time.Nanosecond) }
+
 // Add takes in the length of the next task; 0 is not stated.
 func (l *Lengths) Add(d time.Duration) { l.own = append(l.own, d) }
 
 // Fill takes in the values of the next task; where is the place of the values, or nil or "" if
-// they come from no file.
+// they come from no file. A task whose values are empty states no length.
 func (l *Lengths) Fill(values []string, where func() string) error {
 	if !workflow.HasPlaces(l.Option) {
 		return nil
 	}
 	n := int64(len(l.own) + 1)
-	text, err := workflow.Template{}.Fill(l.Option, values, n)
+	text, err := fill(l.Option, values, n)
 	d := time.Duration(0)
-	if err == nil && text != "" {
+	if err == nil {
 		d, err = filch.ReadTime(text)
+		if d = stated(d); err != nil {
+			d = 0
+			if blank, bad := fill(l.Option, make([]string, len(values)), n); bad == nil && blank == text {
+				err = nil
+			}
+		}
 	}
 	if l.Add(d); err == nil {
 		return nil
@@ -62,12 +119,21 @@ func (l *Lengths) Fill(values []string, where func() string) error {
 }
 
 // Array takes in the numbers of an array.
-func (l *Lengths) Array(a workflow.Array) (err error) {
+func (l *Lengths) Array(a workflow.Array) error {
+	err := fits(a.Len())
 	for i := int64(0); i < a.Len() && err == nil; i++ {
 		at, _ := a.At(i)
 		err = l.Fill([]string{strconv.FormatInt(at, 10)}, nil)
 	}
 	return err
+}
+
+// fits refuses more tasks with lengths than a submission can have.
+func fits(tasks int64) error {
+	if tasks <= record.LengthsMax {
+		return nil
+	}
+	return filch.Errorf(filch.Invalid, "%d tasks have lengths of their own, at most %d", tasks, record.LengthsMax).WithHint("submit the tasks as several jobs")
 }
 
 // OpenError refuses lengths that come too late.
@@ -88,11 +154,13 @@ func (l *Lengths) Put(s *submit.Job) error {
 			l.own[i] = l.alike
 		}
 	}
-	if len(l.own) > record.LengthsMax {
-		return filch.Errorf(filch.Invalid, "%d tasks have lengths of their own, at most %d", len(l.own), record.LengthsMax).WithHint("submit the tasks as several jobs")
+	if err := fits(int64(len(l.own))); err != nil {
+		return err
 	}
 	if slices.Min(l.own) == slices.Max(l.own) {
-		s.Spec.Expect = l.own[0]
+		if s.Spec.Expect = l.own[0]; s.Spec.Expect == stated(0) {
+			s.Spec.Expect = 0
+		}
 		return nil
 	}
 	s.Long = record.NewLengths(l.own)

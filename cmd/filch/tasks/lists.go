@@ -14,7 +14,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/halt"
-	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/mtc/submit"
@@ -301,12 +300,8 @@ func (f *listFlags) listed(s *submit.Job, lines source) (source, error) {
 // ordered reads the list of the tasks to its end if the tasks have lengths of their own, and puts
 // the lengths into the submission.
 func (f *submitFlags) ordered(s *submit.Job, lines source) (_ source, err error) {
-	switch {
-	case !f.lengths.Differ:
-	case f.open:
-		return nil, needs.OpenError
-	case f.shuffle:
-		return nil, filch.Errorf(filch.Invalid, "--shuf contradicts the lengths of the tasks: the longest starts first")
+	switch err = f.lengths.Goes(f.open, f.shuffle, f.delay); {
+	case !f.lengths.Differ || err != nil:
 	case f.array != "":
 		of, bad := readArray(f.array)
 		if err = bad; err == nil {

@@ -129,7 +129,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.BoolVar(&f.once, "once", false, "never start a task twice; when the node dies, the task is lost")
 	p.Int32Var(&f.crashes, "crash-limit", record.CrashLimit, "give a task up after `N` starts whose node died")
 	p.Int32Var(&f.replicas, "replicas", 0, "run up to `N` copies of a task that takes far longer than the others, on idle nodes; the first good end counts")
-	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
+	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first (default 0)")
 	f.waitFlags.declare(p)
 	p.Lookup("dep").Usage = deps.BagOption
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")

@@ -93,7 +93,7 @@ inputs are compared.`,
 	p.BoolVar(&f.inPlace, "in-place", false, "run the tasks in the folder itself, which all nodes must share, and copy nothing")
 	p.Int32Var(&f.replicas, "replicas", 1, "run up to `N` copies of a task that takes far longer than its kind does, on idle nodes; the first good end counts. 0: none; --in-place has none")
 	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job (default: the name of the workflow)")
-	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first")
+	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first (default 0)")
 	f.waitFlags.declare(p)
 	f.scales.declare(p)
 	p.StringVar(&f.resume, "resume", "", "run only what has changed since `JOB` (default: the last run of FILE), and what did not end well there")
