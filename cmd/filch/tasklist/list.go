@@ -94,6 +94,7 @@ type lister struct {
 	table   *ui.Table
 	shown   int
 	cut     bool // more than sortMost tasks were to be sorted
+	ordered int  // tasks that are sorted, of those that are kept
 	silent  map[filch.NodeName]bool
 }
 
@@ -204,9 +205,7 @@ func (l *lister) all(v *view, j *launcher.JobInfo) error {
 		if l.less == nil {
 			return l.print(v, list)
 		}
-		if kept = append(kept, list...); len(kept) >= 2*max(l.most(), pageRows) {
-			kept = l.largest(kept)
-		}
+		kept = l.keep(kept, list)
 		return nil
 	}
 	if j.Code == nil {
@@ -276,11 +275,37 @@ func (l *lister) picksIdle() bool {
 	return slices.Contains(l.states, filch.Waiting) || slices.Contains(l.states, filch.Ready)
 }
 
-// largest sorts tasks, and keeps those that are shown first.
+// keep adds tasks to those that may be shown, and forgets tasks behind all that are shown: of the
+// first [lister.ordered] tasks the last is known.
+func (l *lister) keep(kept, list []Row) []Row {
+	most := l.most()
+	for i := range list {
+		if l.ordered == most && l.less(&kept[most-1], &list[i]) < 0 {
+			l.cut = true
+			continue
+		}
+		kept = append(kept, list[i])
+	}
+	if len(kept) >= 2*max(most, pageRows) {
+		return l.largest(kept)
+	}
+	return kept
+}
+
+// largest sorts tasks, and keeps those that are shown first. A task is large: pointers are sorted.
 func (l *lister) largest(list []Row) []Row {
-	slices.SortFunc(list, func(a, b Row) int { return l.less(&a, &b) })
-	l.cut = l.cut || len(list) > l.most()
-	return list[:min(len(list), l.most())]
+	order := make([]*Row, len(list))
+	for i := range list {
+		order[i] = &list[i]
+	}
+	slices.SortFunc(order, l.less)
+	l.ordered = min(len(list), l.most())
+	l.cut = l.cut || len(list) > l.ordered
+	kept := make([]Row, l.ordered)
+	for i, t := range order[:l.ordered] {
+		kept[i] = *t
+	}
+	return kept
 }
 
 // most is how many sorted tasks are kept.
