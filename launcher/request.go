@@ -90,6 +90,56 @@ func (s *Shape) Nodes() filch.Nodes {
 	return filch.Nodes{Only: s.Only, Exclude: s.Exclude, Labels: s.Labels}
 }
 
+// Size is the number of ranks. A shape that leaves the number open has PerNode ranks, or one,
+// on each node.
+func (s *Shape) Size() int64 {
+	if s.Ranks != 0 {
+		return int64(s.Ranks)
+	}
+	return int64(s.least()) * int64(max(s.PerNode, 1))
+}
+
+// least is the least number of nodes.
+func (s *Shape) least() int32 { return max(s.MinNodes, int32(len(s.Only)), 1) }
+
+// Need is what the ranks, at most [MaxRanks], take of the nodes: of a run and of a task that is
+// a gang alike.
+func (s *Shape) Need() stealer.Need {
+	d := stealer.Need{
+		Ranks: int32(s.Size()), Each: s.PerRank, MinNodes: s.least(), MaxNodes: s.MaxNodes,
+		PerNode: s.PerNode, Spare: s.Spare, Nodes: s.Nodes(), Exclusive: s.Exclusive,
+		Layout: s.Layout, Plane: s.Plane,
+	}
+	d.Base.GPUs = s.NodeGPUs
+	if s.Overcommit {
+		// As srun does: one slot of each node, and as many ranks as wanted.
+		d.Base.Slots, d.Each.Slots = 1, 0
+	} else {
+		d.Each.Slots = max(d.Each.Slots, 1)
+	}
+	if d.MinNodes > d.Ranks && len(s.Only) == 0 {
+		d.MinNodes = d.Ranks
+		d.MaxNodes = min(d.MaxNodes, d.Ranks)
+	}
+	return d
+}
+
+// NeedOfTask is what a task with the need takes of the nodes.
+func NeedOfTask(n *record.Need) stealer.Need {
+	s := Shape{Ranks: 1, PerRank: n.Each}
+	if g := &n.Gang; g.Ranks > 0 {
+		s.Ranks, s.MinNodes, s.MaxNodes, s.PerNode, s.NodeGPUs, s.Spare = g.Ranks, g.Nodes, g.Most, g.PerNode, g.NodeGPUs, g.Spare
+	}
+	if n.Nodes != nil {
+		s.Only, s.Exclude, s.Labels = n.Nodes.Only, n.Nodes.Exclude, n.Nodes.Labels
+	}
+	d := s.Need()
+	if d.Task = n.Gang.Ranks == 0; d.Task {
+		d.Each, d.MinNodes = n.Each, 1 // of a list of nodes, a task takes one
+	}
+	return d
+}
+
 // Layout is the order in which ranks are assigned to nodes.
 type Layout = stealer.Layout
 

@@ -46,9 +46,12 @@ type Spec struct {
 // or not at all. Then Each is the room of a rank. Without ranks, the task is one process
 // on one node.
 type Gang struct {
-	Ranks int32
-	Nodes int32 // the least number of nodes; 0 and 1: one node suffices
-	Spare int32 // further nodes, held for the ranks of lost nodes
+	Ranks    int32
+	Nodes    int32 // the least number of nodes; 0 and 1: one node suffices
+	Most     int32 // the greatest number of nodes; 0 no bound
+	PerNode  int32 // the most ranks on a node; 0 no bound
+	NodeGPUs int32 // of each node, for all ranks there; thousandths
+	Spare    int32 // further nodes, held for the ranks of lost nodes
 }
 
 // Need is what a task takes, and where the task may run.
@@ -400,6 +403,9 @@ const (
 func (g *Gang) fields(c *Codec) {
 	Index(c, &g.Ranks)
 	Index(c, &g.Nodes)
+	Index(c, &g.Most)
+	Index(c, &g.PerNode)
+	Index(c, &g.NodeGPUs)
 	Index(c, &g.Spare)
 	c.Require(g.Ranks > 0)
 }

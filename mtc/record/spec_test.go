@@ -65,7 +65,7 @@ func TestNamesOfTasksThatRunAgain(t *testing.T) {
 // TestNeedsWithGangs writes and reads a spec with tasks of both kinds.
 func TestNeedsWithGangs(t *testing.T) {
 	s := &Spec{Each: filch.Room{Slots: 1}, Needs: []Need{
-		{Each: filch.Room{Slots: 2, MemBytes: 1 << 20}, Gang: Gang{Ranks: 4, Nodes: 2}},
+		{Each: filch.Room{Slots: 2, MemBytes: 1 << 20}, Gang: Gang{Ranks: 4, Nodes: 2, Most: 3, PerNode: 4, NodeGPUs: 2000, Spare: 1}},
 		{Each: filch.Room{Slots: 3}, Nodes: &filch.Nodes{Labels: "a100"}, Gang: Gang{Ranks: 2}},
 		{Each: filch.Room{Slots: 4}, Nodes: &filch.Nodes{Labels: "a100"}},
 	}}

@@ -78,5 +78,5 @@ func GangOf(s *launcher.Shape, nodes *filch.Nodes) (record.Gang, error) {
 	if s.PerNode > 0 {
 		least = max(least, (s.Ranks+s.PerNode-1)/s.PerNode)
 	}
-	return record.Gang{Ranks: s.Ranks, Nodes: least, Spare: s.Spare}, nil
+	return record.Gang{Ranks: s.Ranks, Nodes: least, Most: s.MaxNodes, PerNode: s.PerNode, NodeGPUs: s.NodeGPUs, Spare: s.Spare}, nil
 }

@@ -97,9 +97,10 @@ func TestGangsAmongNeeds(t *testing.T) {
 	}{
 		{workflow.Need{}, nil, 0, record.Gang{}},
 		{workflow.Need{}, &launcher.Shape{Ranks: 4}, 1, record.Gang{Ranks: 4}},
-		{workflow.Need{}, &launcher.Shape{Ranks: 5, PerNode: 2, MinNodes: 2}, 2, record.Gang{Ranks: 5, Nodes: 3}},
+		{workflow.Need{}, &launcher.Shape{Ranks: 5, PerNode: 2, MinNodes: 2}, 2, record.Gang{Ranks: 5, Nodes: 3, PerNode: 2}},
 		{workflow.Need{Nodelist: "n1,n3"}, &launcher.Shape{Ranks: 4}, 3, record.Gang{Ranks: 4, Nodes: 2}},
-		{workflow.Need{}, &launcher.Shape{Ranks: 4, MaxNodes: 4}, 1, record.Gang{Ranks: 4}},
+		{workflow.Need{}, &launcher.Shape{Ranks: 4, MaxNodes: 4}, 4, record.Gang{Ranks: 4, Most: 4}},
+		{workflow.Need{}, &launcher.Shape{Ranks: 4, NodeGPUs: 2000, Spare: 1}, 5, record.Gang{Ranks: 4, NodeGPUs: 2000, Spare: 1}},
 	} {
 		got, err := table.Number(&c.own, c.shape, "")
 		if table.Fill(sp); err != nil || got != c.want || sp.Need(got).Gang != c.gang {

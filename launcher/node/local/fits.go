@@ -85,7 +85,7 @@ func (s *Self) Allows(d *stealer.Need, name filch.NodeName) bool {
 func (s *Self) NeverFitsTask(spec *record.Spec) (number int32, err *filch.Error) {
 	for n := range len(spec.Needs) + 1 {
 		need := spec.Need(n)
-		d := needOfTask(need)
+		d := launcher.NeedOfTask(&need)
 		if err := s.NeverFits(&d); err != nil {
 			if need.Gang.Ranks == 0 && !s.roleBars(&d) && (d.Labels == "" || s.labelled(&d)) && len(d.Only) == 0 {
 				err.Text = fmt.Sprintf("cannot run a task of %s: no node has that much", RoomText(&d))
@@ -96,15 +96,17 @@ func (s *Self) NeverFitsTask(spec *record.Spec) (number int32, err *filch.Error)
 	return 0, nil
 }
 
-func needOfTask(n record.Need) stealer.Need {
-	d := stealer.Need{Ranks: 1, Each: n.Each, MinNodes: 1, Task: n.Gang.Ranks == 0}
-	if g := n.Gang; g.Ranks > 0 {
-		d.Ranks, d.MinNodes, d.Spare = g.Ranks, max(g.Nodes, 1), g.Spare
-	}
-	if n.Nodes != nil {
-		d.Nodes = *n.Nodes
-	}
-	return d
+// LacksNodes says why a task with the need cannot start on the nodes of today, in the words of
+// [Self.NeverFits]; nil if the task can. Spare nodes are no condition: a task starts without.
+func (s *Self) LacksNodes(n record.Need) *filch.Error {
+	d := launcher.NeedOfTask(&n)
+	d.Spare = 0
+	return s.NeverFits(&d)
+}
+
+// LacksText is the refusal of [Self.LacksNodes] as the reason of a wait.
+func LacksText(err *filch.Error) string {
+	return "filch " + err.Text + "; this ends when more nodes are there"
 }
 
 // TaskKind says what a task with the need takes of its node, "" if every live node suits;
@@ -124,7 +126,7 @@ func (s *Self) TaskKind(n record.Need) (text string, suited int) {
 	if all {
 		return "", 0
 	}
-	d := needOfTask(n)
+	d := launcher.NeedOfTask(&n)
 	text = RoomText(&d)
 	if len(d.Only) > 0 {
 		text += ", on " + launcher.ListNames(d.Only)

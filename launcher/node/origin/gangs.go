@@ -75,7 +75,7 @@ func (g *Gangs) Lacks(id filch.JobID) string {
 	}
 	j, x := g.jobs[id], g.origin.explainer
 	if err := g.NeverFits(&j.need); err != nil && j.gather == nil && !g.ListPartial && !g.Grows && x.before(j) == "" {
-		return "filch " + err.Text + "; this ends when more nodes are there"
+		return local.LacksText(err)
 	}
 	return x.missing(j)
 }

@@ -17,33 +17,13 @@ func NeedOf(r launcher.Request) (stealer.Need, *filch.Error) {
 	if err := checkShape(r); err != nil {
 		return stealer.Need{}, err
 	}
-	d := stealer.Need{
-		Ranks: s.Ranks, Each: s.PerRank, MinNodes: max(s.MinNodes, int32(len(s.Only)), 1), MaxNodes: s.MaxNodes,
-		PerNode: s.PerNode, Spare: s.Spare, Nodes: s.Nodes(), Exclusive: s.Exclusive,
-		Layout: s.Layout, Plane: s.Plane,
+	if n := s.Size(); n > launcher.MaxRanks {
+		return stealer.Need{}, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", n, launcher.MaxRanks)
 	}
-	d.Base.GPUs = s.NodeGPUs
-	ranks := int64(d.Ranks)
-	if ranks == 0 {
-		ranks = int64(d.MinNodes) * int64(max(s.PerNode, 1))
-	}
-	if ranks > launcher.MaxRanks {
-		return d, filch.Errorf(filch.Invalid, "cannot run %d ranks: the most is %d", ranks, launcher.MaxRanks)
-	}
-	d.Ranks = int32(ranks)
-	if all := int64(r.License.Each) * ranks; all > math.MaxInt32 {
+	d := s.Need()
+	if all := int64(r.License.Each) * int64(d.Ranks); all > math.MaxInt32 {
 		return d, filch.Errorf(filch.Invalid, "cannot take %d of %s for %s: the most is %d", all, r.License.Name, filch.Plural(d.Ranks, "rank"), math.MaxInt32).
 			WithHint("a resource that all nodes share is counted for the whole job")
-	}
-	if s.Overcommit {
-		// As srun does: one slot of each node, and as many ranks as wanted.
-		d.Base.Slots, d.Each.Slots = 1, 0
-	} else {
-		d.Each.Slots = max(d.Each.Slots, 1)
-	}
-	if d.MinNodes > d.Ranks && len(s.Only) == 0 {
-		d.MinNodes = d.Ranks
-		d.MaxNodes = min(d.MaxNodes, d.Ranks)
 	}
 	if d.MinNodes > d.Ranks {
 		return d, filch.Errorf(filch.Invalid, "cannot use each of %s for %s", filch.Plural(d.MinNodes, "node"), filch.Plural(d.Ranks, "rank"))
