@@ -34,6 +34,7 @@ type Config struct {
 	Limit       func(line []byte) time.Duration // a task's limit, by the line; 0: none
 	Retry       func(line []byte) *record.Retry // a task's rule for retries, by the line; nil: none
 	Need        func(line []byte) int           // the number of a task's need, by the line
+	Fits        func(n record.Need) bool        // the nodes of today suffice for a gang; nil: they always do
 	Members     *policy.Members                 // shared by a simulator's cores; nil: new
 }
 

@@ -12,14 +12,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/replica"
 )
 
-// coolTime is how long a node leaves a failed task to other nodes before its own next
-// try.
-const coolTime = 500 * time.Millisecond
-
-// backlogMax bounds the ends that wait to be recorded: above the bound the node starts
-// nothing.
-const backlogMax = 1 << 20
-
 // run is a task that has room on this node.
 type run struct {
 	job     *job
@@ -80,7 +72,7 @@ const (
 
 // fill starts the tasks that fit, oldest job first.
 func (e *execution) fill() {
-	if e.core.recorder.Unsaid() > backlogMax {
+	if e.core.recorder.Unsaid() > policy.BacklogMax {
 		return
 	}
 	gate := gate{}

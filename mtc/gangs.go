@@ -29,14 +29,9 @@ const (
 // Gangs is the part of a Core that follows gangs on their way to slots.
 type Gangs struct{ core *Core }
 
-// gangRest is how long the gangs of a dead owner wait at most for their ranks, which may run
-// on nodes that live: as long as the lease of ranks. The wait ends earlier when the caller
-// knows that the ranks are gone: see [Gangs.RanksGone].
-const gangRest = 10 * time.Second
-
 // waitFor is the end of the wait for the ranks of a dead owner. The first call begins the wait.
 func (f *failover) waitFor(o record.Owner) time.Duration {
-	rest := gangRest
+	rest := policy.GangRest
 	if mutants.NoRest {
 		rest = 0
 	}
@@ -96,16 +91,24 @@ func (e *execution) lost(j *job, it queue.Item) {
 }
 
 // mustGather reports whether the first task of a job is a gang that never fits on this
-// node alone.
+// node alone. A node of unknown room suffices.
 func (e *execution) mustGather(j *job) bool {
-	return j.gang.Nodes > 1 || j.gang.Spare > 0 || j.gang.Ranks > 1 && e.tooLarge(j)
+	m := e.core.cfg.Members.Get(e.core.cfg.Self)
+	return j.gang.Nodes > 1 || j.gang.Spare > 0 || j.gang.Ranks > 1 && m != nil && m.Total.Slots > 0 && !m.Total.Holds(*j.next)
 }
 
-// tooLarge reports whether the whole room of this node is too little for the first task
-// of a job. A node of unknown room suffices.
-func (e *execution) tooLarge(j *job) bool {
-	m := e.core.cfg.Members.Get(e.core.cfg.Self)
-	return m != nil && m.Total.Slots > 0 && !m.Total.Holds(*j.next)
+// mayGather reports whether the first gang of a job has a place among the gangs that gather. A
+// gang for which nodes are missing keeps no place from a gang for which there are nodes.
+func (e *execution) mayGather(j *job, fits bool) bool {
+	n, can := e.gathers, e.core.cfg.Fits
+	if !policy.MayGather(n, fits) && can != nil && can(j.spec.Need(j.need)) {
+		for _, r := range e.list.All() {
+			if r.stage == gathering && !can(r.job.spec.Need(int(r.item.Need)-1)) {
+				n--
+			}
+		}
+	}
+	return policy.MayGather(n, fits)
 }
 
 // placeGang decides whether the first gang of a job may start, and in which stage.
@@ -114,7 +117,7 @@ func (e *execution) placeGang(j *job) (stage, got) {
 	switch {
 	case !alone && e.room.HoldsBeside(&e.used, j.next):
 		return planned, gotNext
-	case !policy.MayGather(e.gathers, !alone):
+	case !e.mayGather(j, !alone):
 		return 0, gotBlocked
 	case alone:
 		return gathering, gotNext

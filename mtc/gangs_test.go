@@ -103,6 +103,40 @@ func TestFewGangsGatherSideBySide(t *testing.T) {
 	}
 }
 
+// Gangs for which nodes are missing keep their places from each other only.
+func TestGangsWithoutNodesLeaveTheirPlaces(t *testing.T) {
+	r := gangRig(t, 1)
+	d, away := r.nodes[0], true
+	d.cfg.Fits = func(n record.Need) bool { return n.Gang.Ranks <= 8 || !away }
+	gather := func(job filch.JobID) (n int) {
+		for _, x := range d.exec.list.All() {
+			if x.job.id == job && x.stage == gathering {
+				n++
+			}
+		}
+		return n
+	}
+	r.submit(0, gangs(1, 9, 12, 0))
+	r.at(5 * time.Millisecond)
+	r.submit(0, gangs(2, 9, 8, 0))
+	r.submit(0, gangs(3, 9, 12, 0))
+	r.at(10 * time.Millisecond)
+	if a, b, c := gather(1), gather(2), gather(3); a != 4 || b != 4 || c != 0 {
+		t.Errorf("%d and %d gangs gather that lack nodes, and %d that fit, want 4, 0 and 4", a, c, b)
+	}
+	away = false
+	d.SetMember(r.now, filch.Member{Name: "n9", Incarnation: 1}, &d.out)
+	r.act(d)
+	if n := d.Look().Gathers(); n != 8 {
+		t.Errorf("%d gangs gather after a node came, want the 8 of before", n)
+	}
+	for id := range filch.JobID(3) {
+		if rec := r.run(id+1, time.Minute); rec.Tally().OK != 9 {
+			t.Errorf("the gangs of job %d ended as %+v, want 9 ok", id+1, rec.Tally())
+		}
+	}
+}
+
 // Ranks of a gang may run on nodes that live when its owner is dead, until their leases
 // are over (seed 73 of testbed/sim/instance).
 func TestGangOfADeadOwnerRests(t *testing.T) {
@@ -115,9 +149,9 @@ func TestGangOfADeadOwnerRests(t *testing.T) {
 	}
 	dies := r.now
 	r.kill(2, 0)
-	r.at(dies + gangRest - 100*time.Millisecond)
+	r.at(dies + policy.GangRest - 100*time.Millisecond)
 	if n := len(r.started); n != 1 {
-		t.Errorf("the gang began %d times within %v of the death of its owner, want 1", n, gangRest)
+		t.Errorf("the gang began %d times within %v of the death of its owner, want 1", n, policy.GangRest)
 	}
 	for _, d := range r.nodes[:2] { // a drain makes other tasks go on at once
 		d.Drain(r.now, true, &d.out)
@@ -151,7 +185,7 @@ func TestGangOfADeadOwnerIsLostAfterItsRanks(t *testing.T) {
 			s.Spec.Once, s.Spec.Sure, s.Spec.CrashLimit = x.once, true, 1
 			r.submit(2, s)
 			r.at(time.Second)
-			dies, ends := r.now, r.now+gangRest
+			dies, ends := r.now, r.now+policy.GangRest
 			r.kill(2, 0)
 			if x.told > 0 {
 				ends = dies + x.told

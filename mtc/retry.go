@@ -64,7 +64,7 @@ func (e *execution) judge(j *job, index int32, end *End) {
 }
 
 // again queues a failed task for another try. After delay other nodes may have the task,
-// and this node coolTime later.
+// and this node [policy.CoolTime] later.
 func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
 	it = it.Next(e.now)
 	e.core.arrivals.Add(j.id, it.Index, it.Index+1, "", e.now)
@@ -78,9 +78,9 @@ func (e *execution) again(j *job, it queue.Item, delay time.Duration) {
 	e.cool(j, it)
 }
 
-// cool queues a task for thieves, and after coolTime for this node.
+// cool queues a task for thieves, and after [policy.CoolTime] for this node.
 func (e *execution) cool(j *job, it queue.Item) {
-	wait := coolTime
+	wait := policy.CoolTime
 	if e.core.cfg.Members.Others(e.core.cfg.Self) == 0 {
 		wait = 0
 	}

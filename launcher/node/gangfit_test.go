@@ -62,3 +62,46 @@ func TestAGangIsRefusedAsARunIs(t *testing.T) {
 		})
 	}
 }
+
+// Gangs that lack nodes hold no place among the gangs that gather: not of a bag that came later,
+// nor after the nodes are back.
+func TestGangsThatLackNodesHoldNoPlace(t *testing.T) {
+	w := newNet(t, 4, 1)
+	w.behave = func(k *keeper) { k.at = 100 * ms }
+	large := w.bag("n1", 1, 60, ofGangs(4, 4))
+	w.run(2 * sec)
+	w.crash("n4", true)
+	w.declare("n4", filch.Dead)
+	w.run(15 * sec)
+	small := w.bag("n1", 2, 60, ofGangs(2, 2))
+	if got := w.tally(small, 60*sec); got.OK != 60 {
+		t.Errorf("the gangs that fit ended as %+v, want 60 ok", got)
+	}
+	w.restart("n4")
+	w.declare("n4", filch.Up)
+	if got := w.tally(large, 120*sec); got.OK != 60 {
+		t.Errorf("the gangs that lacked a node ended as %+v, want 60 ok", got)
+	}
+}
+
+// The gangs of a bag wait for a place among the gangs that gather, or lack nodes while gangs of
+// another bag have the places: the bag says so.
+func TestABagSaysWhyNoneOfItsGangsGathers(t *testing.T) {
+	w := newNet(t, 3, 1)
+	w.behave = func(k *keeper) { k.at = 60 * sec }
+	w.submit("n3", 1, gang(3))
+	w.run(sec)
+	first := w.bag("n1", 2, 9, ofGangs(2, 2))
+	w.run(sec)
+	waits, lacks := w.bag("n1", 3, 9, ofGangs(2, 2)), w.bag("n1", 4, 9, ofGangs(3, 3))
+	w.declare("n2", filch.Dead)
+	w.run(sec)
+	for id, want := range map[filch.JobID]string{
+		waits: "on n1 at most 4 gangs gather slots at a time, and gangs of job " + first.String() + " do",
+		lacks: "filch cannot use 3 nodes: 2 could take part; this ends when more nodes are there",
+	} {
+		if h := w.nodes["n1"].node.TasksHere(id); h.Gathers != 0 || h.Lacks != want {
+			t.Errorf("job %d: %d gangs gather, and the others wait: %q, want %q", id, h.Gathers, h.Lacks, want)
+		}
+	}
+}

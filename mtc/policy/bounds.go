@@ -30,6 +30,12 @@ const (
 	EndsWaitMost  = 10 * time.Second
 )
 
+// CoolTime is how long a node leaves a failed task to other nodes before its own next try.
+const CoolTime = 500 * time.Millisecond
+
+// BacklogMax bounds the ends that wait to be recorded: above the bound the node starts nothing.
+const BacklogMax = 1 << 20
+
 // Defaulted has the defaults in place of zero values.
 func (b Bounds) Defaulted() Bounds {
 	or := func(p, preset time.Duration) time.Duration {

@@ -7,9 +7,14 @@ import "time"
 // node are better stolen by a node with free slots: one of them gathers, in case no node
 // alone has enough.
 const (
-	gathersMax    = 4
+	GathersMax    = 4
 	gathersFitMax = 1
 )
+
+// GangRest is how long the gangs of a dead owner wait at most for their ranks, which may run on
+// nodes that live: as long as the lease of ranks. The wait ends earlier when the caller of the
+// core knows that the ranks are gone.
+const GangRest = 10 * time.Second
 
 // GatherAfter is how long a gang that fits on its node waits for room there before the gang
 // gathers slots of several nodes: a gang of the node, or a thief, may free or have the room
@@ -22,5 +27,5 @@ func MayGather(gathers int32, fits bool) bool {
 	if fits {
 		return gathers < gathersFitMax
 	}
-	return gathers < gathersMax
+	return gathers < GathersMax
 }

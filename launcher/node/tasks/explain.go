@@ -43,9 +43,10 @@ func (s *Sum) Add(v *launcher.TasksHere) {
 	s.Tied += v.Tied
 	s.Inner += v.Inner
 	s.Opening += v.Opening
-	if s.Gathers += v.Gathers; s.Lacks == "" {
+	if now, one := s.Gathers > 0, v.Gathers > 0; one && !now || one == now && s.Lacks == "" {
 		s.Lacks = v.Lacks
 	}
+	s.Gathers += v.Gathers
 	s.GangSlots += v.GangSlots
 	s.Astray += v.Astray
 	s.Remaining += v.Remaining
@@ -249,9 +250,11 @@ func (e *explainer) runningText(c *launcher.TaskCounts, s *Sum) string {
 }
 
 // gathersText says in sentences how many of the ready tasks are gangs that gather slots, and what
-// one of them lacks; "" if none does.
+// one of them lacks; if none does, what keeps them from gathering, "" if that is unknown.
 func gathersText(h *launcher.TasksHere) string {
-	if h.Gathers == 0 {
+	if h.Gathers == 0 && h.Lacks != "" {
+		return ". No gang of the job gathers slots: " + h.Lacks
+	} else if h.Gathers == 0 {
 		return ""
 	}
 	text := fmt.Sprintf(". %d of the ready tasks %s of several nodes", h.Gathers, filch.Agree(h.Gathers, "is a gang that gathers slots", "are gangs that gather slots"))

@@ -27,7 +27,7 @@ func (w *Tasks) begin() {
 	w.over = false
 	w.core = mtc.New(mtc.Config{
 		Self: w.Cfg.Name, Incarnation: w.Cfg.Incarnation, Seed: w.Cfg.Seed, WallNS: w.Cfg.Tasks.WallNS,
-		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Role: w.Cfg.Role, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, DrainBad: w.Cfg.Tasks.DrainBad, Bounds: w.Cfg.Tasks.Bounds,
+		Group: w.Cfg.Group, Labels: w.Cfg.Labels, Role: w.Cfg.Role, Total: w.Cfg.Capacity.Total(), Policy: w.Cfg.Tasks.Policy, Victims: w.Cfg.Tasks.Victims, Walltime: w.Cfg.Walltime, Limit: launcher.TaskLimit, Retry: launcher.TaskRetry, Need: launcher.TaskNeed, Fits: w.Gangs.fits, DrainBad: w.Cfg.Tasks.DrainBad, Bounds: w.Cfg.Tasks.Bounds,
 	})
 	w.out, w.room, w.drains, w.starts.late, w.starts.sleeps = mtc.Out{}, filch.Room{}, false, nil, nil
 	w.serials, w.Fills.gap = make(map[uint64]uint64), policy.Gap{}
@@ -93,6 +93,7 @@ func (w *Tasks) OnReborn(t *local.Turn) {
 
 // OnMember passes an entry of the list of members to the core.
 func (w *Tasks) OnMember(t *local.Turn, p local.Peer) {
+	clear(w.Gangs.fit)
 	if p.Name == w.Cfg.Name {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/launcher/node/records"
 	"github.com/filch-hpc/filch/mtc"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -20,6 +21,48 @@ type Gangs struct {
 	tasks   *Tasks
 	records *records.Records
 	waiting []gangStart // for ids
+	fit     map[record.Need]bool
+}
+
+// fitMax bounds the needs for which a node remembers whether they fit.
+const fitMax = 1024
+
+// fits reports whether the nodes of today suffice for a gang. The core asks often, and the
+// answer changes only with the list of members.
+func (g *Gangs) fits(n record.Need) bool {
+	is, known := g.fit[n]
+	if !known {
+		if len(g.fit) >= fitMax {
+			clear(g.fit)
+		}
+		is = g.tasks.LacksNodes(n) == nil
+		g.fit[n] = is
+	}
+	return is
+}
+
+// turnText says why none of the ready gangs of a job gathers slots here; "" if that is unknown
+// or they are no gangs.
+func (g *Gangs) turnText(n record.Need) string {
+	if n.Gang.Ranks == 0 {
+		return ""
+	}
+	if err := g.tasks.LacksNodes(n); err != nil {
+		return local.LacksText(err)
+	}
+	var jobs []filch.JobID
+	gathers := 0
+	for _, r := range g.tasks.runs { // in any order: a sum, and a sorted list
+		if r.gang != nil && g.fits(r.gang.need) && (!r.gang.placed || g.tasks.gangs.Gathers(r.gang.run)) {
+			gathers++
+			jobs = append(jobs, r.job)
+		}
+	}
+	if gathers < policy.GathersMax {
+		return ""
+	}
+	slices.Sort(jobs)
+	return fmt.Sprintf("on %s at most %d gangs gather slots at a time, and gangs of %s do", g.tasks.Cfg.Name, policy.GathersMax, launcher.ListJobs(slices.Compact(jobs)))
 }
 
 // gangStart is a gang whose request is made.
@@ -37,7 +80,7 @@ type gang struct {
 	placed  bool // has its slots
 	goes    bool // its start is committed, or need not be
 	ending  bool // the run has ended, and ranks may run on lost nodes
-	slots   int32
+	need    record.Need
 	began   bool // its ranks may have begun, as people were told
 }
 
@@ -238,7 +281,7 @@ func (g *Gangs) of(s *mtc.Start) *gang {
 	if s.Gang().Ranks == 0 {
 		return nil
 	}
-	made := &gang{slots: s.Gang().Ranks * s.Spec.Need(int(s.Need)).Each.Slots}
+	made := &gang{need: s.Spec.Need(int(s.Need))}
 	if j, ok := g.tasks.core.Job(s.Job); ok && j.Record != nil {
 		made.ticket = j.Record.Ticket
 	}

@@ -65,8 +65,11 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 				h.Ready++
 			}
 		} else if r.job == id && r.gang != nil && w.Gangs.isRunning(r) {
-			h.GangSlots += int64(r.gang.slots)
+			h.GangSlots += int64(r.gang.need.Room().Slots)
 		}
+	}
+	if h.Gathers == 0 && h.Ready > 0 && j.Spec != nil {
+		h.Lacks = w.Gangs.turnText(j.Spec.Need(j.Need))
 	}
 	h.Resting, h.TryAt = j.Pace.Resting, j.Pace.Again
 	h.Opening = j.Opening

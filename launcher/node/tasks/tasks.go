@@ -114,7 +114,7 @@ func New(s *local.Self, m *records.Records) *Tasks {
 	w.mirror = newMirror(s, m)
 	w.explainer = &explainer{Self: s, records: m}
 	w.shared = &shared{tasks: w}
-	w.Gangs = &Gangs{tasks: w, records: m}
+	w.Gangs = &Gangs{tasks: w, records: m, fit: make(map[record.Need]bool)}
 	w.Fills = &Fills{tasks: w}
 	w.starts.tasks = w
 	w.begin()
