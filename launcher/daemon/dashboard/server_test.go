@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,7 +233,7 @@ func TestNobodyLooksWhileNothingHappens(t *testing.T) {
 		s, stop := serve(t, 10, "")
 		defer stop()
 		s.quiet = true
-		views := 0
+		var views atomic.Int32
 		open := func() net.Conn {
 			conn, r := s.ask("GET", "/"+s.token+"/live", "127.0.0.1:8080")
 			go func() {
@@ -243,7 +244,7 @@ func TestNobodyLooksWhileNothingHappens(t *testing.T) {
 						return
 					}
 					if strings.HasPrefix(line, "event: view") {
-						views++
+						views.Add(1)
 					}
 				}
 			}()
@@ -252,19 +253,19 @@ func TestNobodyLooksWhileNothingHappens(t *testing.T) {
 		defer open().Close()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s.looks != 2 || s.rests != 1 || views != 2 {
-			t.Fatalf("%d looks, %d of them before a rest, and %d views in an hour without an event", s.looks, s.rests, views)
+		if s.looks != 2 || s.rests != 1 || views.Load() != 2 {
+			t.Fatalf("%d looks, %d of them before a rest, and %d views in an hour without an event", s.looks, s.rests, views.Load())
 		}
 		s.event <- struct{}{}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s.looks != 4 || s.rests != 2 || views != 4 {
-			t.Fatalf("%d looks, %d of them before a rest, and %d views after an event", s.looks, s.rests, views)
+		if s.looks != 4 || s.rests != 2 || views.Load() != 4 {
+			t.Fatalf("%d looks, %d of them before a rest, and %d views after an event", s.looks, s.rests, views.Load())
 		}
 		defer open().Close()
 		synctest.Wait()
-		if s.looks != 4 || views != 5 {
-			t.Errorf("%d looks and %d views after a second page came", s.looks, views)
+		if s.looks != 4 || views.Load() != 5 {
+			t.Errorf("%d looks and %d views after a second page came", s.looks, views.Load())
 		}
 		s.quiet = false
 		s.event <- struct{}{}
