@@ -102,6 +102,7 @@ func TestPackage(t *testing.T) {
 
 // The rpm holds the files of the deb, and nothing that the system's packages own.
 func TestRPM(t *testing.T) {
+	lists := map[string][]string{} // of the files of the debs, by architecture
 	for arch, name := range map[string]string{"amd64": "x86_64", "arm64": "aarch64"} {
 		rpm, deb := distFile(t, "filch-*."+name+".rpm"), distFile(t, "filch_*_"+arch+".deb")
 		var inRPM, inDeb []string
@@ -122,9 +123,13 @@ func TestRPM(t *testing.T) {
 		if got, want := strings.Join(inRPM, "\n"), strings.Join(inDeb, "\n"); got != want || len(inDeb) < 50 {
 			t.Errorf("%s holds\n%s\nand the deb\n%s", filepath.Base(rpm), got, want)
 		}
+		lists[arch] = inDeb
 		if needs := command(t, execWithin, "rpm", "-qp", "--requires", rpm); strings.Contains(needs, ".so") {
 			t.Errorf("%s needs libraries: %s", filepath.Base(rpm), needs)
 		}
+	}
+	if a, b := lists["amd64"], lists["arm64"]; !slices.Equal(a, b) {
+		t.Errorf("the deb of amd64 holds\n%s\nand the deb of arm64\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
 }
 
