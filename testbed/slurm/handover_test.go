@@ -27,7 +27,7 @@ filch pool add slurm --max 1 --idle 5s --slots 4 -- -N1 -n4 -w n1 --exclusive -t
 filch submit --array 1-`+strconv.Itoa(tasks)+` -- sh -c 'sleep 1; echo x >>`+marks+`/{}'
 filch wait last
 `)
-	first := r.submit("exec filch up --instance heirs -- sh "+filepath.Join(r.dir, "work"), "-N1", "-n4", "-w", "n1", "--exclusive", "-t", "1")
+	first := r.submit("exec filch up --instance heritage -- sh "+filepath.Join(r.dir, "work"), "-N1", "-n4", "-w", "n1", "--exclusive", "-t", "1")
 	r.poll("a successor", func() bool { return len(r.queue()) > 0 })
 	heir := strings.Fields(r.queue()[0])[0]
 	text, err := r.c.Text("squeue", "--noheader", "--jobs="+first+","+heir, "--format=%i %T")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -355,6 +356,9 @@ func (n *coordinator) tooLate() error {
 	return e.WithHint("another step may be using the nodes; --deadline TIME waits longer")
 }
 
+// leftFile is in the home of an instance whose first allocation has ended while others go on.
+const leftFile = "left"
+
 // end takes the launchers down: agents end with their standard input.
 func (n *coordinator) end() {
 	for _, l := range n.links {
@@ -369,10 +373,17 @@ func (n *coordinator) end() {
 		}
 	}
 	leaveStale(n.base, n.instance)
-	if own, err := place.ReadSecret(n.home.Secret()); err == nil && n.made && bytes.Equal(own, n.secret) && !goesOn(n.home) {
+	own, err := place.ReadSecret(n.home.Secret())
+	ours, left := err == nil && bytes.Equal(own, n.secret), filepath.Join(string(n.home), leftFile)
+	_, err = os.Stat(left)
+	keeps := n.made || err == nil // the home, for all allocations
+	switch {
+	case ours && n.made && goesOn(n.home): // the last allocation removes the home
+		_ = os.WriteFile(left, nil, 0o600)
+	case ours && keeps && !goesOn(n.home):
 		_ = n.home.Remove()
 		leaveQueues(n.home)
-	} else if n.invited != nil {
+	case n.invited != nil:
 		leaveQueues(n.home)
 	}
 }
