@@ -47,6 +47,8 @@ type JobInfo struct {
 	// which a node tells the end. They end, or move, and count as ready or running, see
 	// node/tasks.Sum.Settle.
 	Ending int32 `json:"ending,omitempty"`
+	// Of a live bag: the tasks that end without a start by an order; nil: none.
+	Void *Void `json:"void,omitempty"`
 	// Of a run without an end.
 	Outlook *Outlook `json:"outlook,omitempty"`
 }
@@ -61,6 +63,13 @@ type Outlook struct {
 	Runs      int     `json:"runs,omitempty"`
 	Mean      float64 `json:"mean,omitempty"`
 	Deviation float64 `json:"deviation,omitempty"`
+}
+
+// Void is tasks of a live bag that start no more: a person cancelled the tasks, or the rest of
+// the bag is skipped. Tasks that ended before the order are among the tasks.
+type Void struct {
+	State string `json:"state"` // cancelled or skipped
+	Tasks int32  `json:"tasks"`
 }
 
 // LostAttempt is an attempt of a detached run that ended because a node was lost, and the node.

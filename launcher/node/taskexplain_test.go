@@ -333,20 +333,54 @@ func TestEndsOnTheirWayCountAsEnds(t *testing.T) {
 	}
 }
 
+// Tasks that a person cancelled, or that are skipped, do not run until the record counts them.
+func TestTasksThatStartNoMoreDoNotRun(t *testing.T) {
+	ended := []record.ZoneTally{{Tally: record.Tally{OK: 24, Cancelled: 1237}}}
+	few := record.Orders{Cancels: []record.Pick{{From: 24, Count: 1900}}}
+	for _, c := range []struct {
+		name string
+		rec  record.Job
+		has  launcher.TasksHere
+		want launcher.TaskCounts
+	}{
+		{"the job", record.Job{Zones: ended, Void: filch.Cancelled}, launcher.TasksHere{Running: 6, Ending: true}, launcher.TaskCounts{Running: 6, OK: 24, Cancelled: 1970}},
+		{"no task has an end", record.Job{Void: filch.Cancelled}, launcher.TasksHere{Ending: true}, launcher.TaskCounts{Cancelled: 2000}},
+		{"a node tells of ends", record.Job{Zones: ended, Void: filch.Cancelled}, launcher.TasksHere{Ending: true, Ended: &launcher.TaskCounts{Total: 3, OK: 1, Cancelled: 2}}, launcher.TaskCounts{OK: 25, Cancelled: 1975}},
+		{"not all nodes know", record.Job{Zones: ended, Void: filch.Cancelled}, launcher.TasksHere{Running: 6, Ready: 9, Ending: true}, launcher.TaskCounts{Ready: 9, Running: 6, OK: 24, Cancelled: 1961}},
+		{"skipped", record.Job{Zones: ended, Void: filch.Skipped}, launcher.TasksHere{Running: 6, Ending: true}, launcher.TaskCounts{Running: 6, OK: 24, Cancelled: 1237, Skipped: 733}},
+		{"some tasks", record.Job{Zones: ended, Orders: few}, launcher.TasksHere{Running: 6, Ending: true}, launcher.TaskCounts{Running: 76, OK: 24, Cancelled: 1900}},
+		{"some tasks, others ready", record.Job{Zones: ended, Orders: few}, launcher.TasksHere{Running: 6, Ready: 70}, launcher.TaskCounts{Running: 6, Ready: 733, OK: 24, Cancelled: 1237}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.rec.Total, c.want.Total = 2000, 2000
+			sum := tasks.Sum{TasksHere: c.has}
+			info := records.TaskJobInfo(5, &c.rec, 0)
+			sum.Fill(&info)
+			sum.Settle(&info)
+			if info.Tasks != c.want || info.State != "running" {
+				t.Errorf("got %s, %+v, want %+v", info.State, info.Tasks, c.want)
+			}
+		})
+	}
+}
+
 // The reason for the cancel of one task is not the reason for the cancel of its job.
 func TestReasonOfACancelledJob(t *testing.T) {
 	one := []record.TaskReason{{Text: "only one", Tasks: []record.Pick{{From: 1, Count: 1}}}}
-	all := []record.ZoneTally{{Tally: record.Tally{OK: 1, Cancelled: 2}}}
 	for _, c := range []struct {
 		name, reason string
 		void         filch.State
 		want         string
+		killed       int32
 	}{
-		{"one task", "", 0, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: only one"},
-		{"one task, then the job", "", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled"},
-		{"with a reason", "all wrong", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: all wrong"},
+		{"others were killed", "", 0, "2 of 3 tasks did not end well: 1 killed, 1 cancelled", 1},
+		{"others were killed, then the job", "all wrong", filch.Cancelled, "2 of 3 tasks did not end well: 1 killed, 1 cancelled; filch cancel: all wrong", 1},
+		{"one task", "", 0, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: only one", 0},
+		{"one task, then the job", "", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled", 0},
+		{"with a reason", "all wrong", filch.Cancelled, "2 of 3 tasks did not end well: 2 cancelled; filch cancel: all wrong", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			all := []record.ZoneTally{{Tally: record.Tally{OK: 1, Killed: c.killed, Cancelled: 2 - c.killed}}}
 			j := record.Job{Total: 3, Closed: true, Zones: all, Void: c.void}
 			j.Reason, j.Reasons, j.Cancels = c.reason, one, one[0].Tasks
 			if got := records.TaskJobInfo(5, &j, 0).Cause; got != c.want {

@@ -199,8 +199,10 @@ func causeOf(j *record.Job, t record.Tally) (cause string) {
 		cause += "; the command that submitted the job ended before the last task was added"
 	}
 	why := j.Reason
-	if j.Void != filch.Cancelled { // by single tasks alone
-		why = j.LastReason()
+	if j.Void != filch.Cancelled { // by single tasks alone, if no task ended badly
+		if why = ""; j.State() == filch.Cancelled {
+			why = j.LastReason()
+		}
 	}
 	if why != "" && (t.Cancelled > 0 || t.Bad() == 0) {
 		cause += "; " + launcher.CancelReason + why
@@ -243,12 +245,31 @@ func TaskJobInfo(id filch.JobID, j *record.Job, wall int64) launcher.JobInfo {
 	} else {
 		i.Open = !j.Closed
 		i.Held = j.By
+		i.Void = voidOf(j)
 		if t.Sum() == 0 || j.Singly() {
 			i.Dep, i.Begin = j.Conditions.String(), j.Begin
 		}
 	}
 	i.Waited, i.Elapsed = spans(j, t, wall)
 	return i
+}
+
+// voidOf returns the tasks of a live bag that start no more; nil: none.
+func voidOf(j *record.Job) *launcher.Void {
+	if j.Graph {
+		return nil
+	}
+	if j.Void != 0 {
+		return &launcher.Void{State: j.Void.String(), Tasks: j.Total}
+	}
+	n := int32(0)
+	for _, p := range j.Cancels {
+		n += p.Count
+	}
+	if n == 0 {
+		return nil
+	}
+	return &launcher.Void{State: filch.Cancelled.String(), Tasks: n}
 }
 
 // spans are the seconds from the submission of a job to the first start of a task, and from

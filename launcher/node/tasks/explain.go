@@ -100,28 +100,46 @@ func (s *Sum) Fill(i *launcher.JobInfo) {
 // and in jobs that wait for others. The others move between nodes, or their ends are being
 // recorded. Beside ready tasks they are few: those with an end that a node tells of count as
 // ended, and the others as ready, so that no more tasks seem to run than there are slots. Beside
-// none they run, until their ends are recorded.
+// none they run, until their ends are recorded. Tasks that start no more, see [launcher.Void],
+// neither run nor are ready.
 func (s *Sum) Settle(i *launcher.JobInfo) {
 	c := &i.Tasks
 	waits := (i.Dep != "" || i.Begin != 0) && s.Running+s.Ready == 0 && !s.Ending
 	if i.Kind != "bag" || i.Code != nil || waits || strings.Contains(i.Dep, record.WhenEach.String()) {
 		return
 	}
-	if c.Ready > 0 && s.Ended != nil && s.Ended.Total <= c.Waiting { // else some ends are counted by now
+	if (c.Ready > 0 || i.Void != nil) && s.Ended != nil && s.Ended.Total <= c.Waiting { // else some ends are counted by now
 		c.Waiting -= s.Ended.Total
 		total := c.Total
 		c.Add(s.Ended)
 		c.Total = total
 	}
+	settleVoid(i)
 	i.Ending = c.Waiting
 	to := &c.Ready
 	if c.Ready == 0 && (c.Running > 0 || s.Ending) {
 		to = &c.Running
 	}
 	*to += c.Waiting
-	if c.Waiting = 0; c.Running > 0 {
+	if c.Waiting = 0; c.Running > 0 || s.Ending {
 		i.State = filch.Running.String()
 	}
+}
+
+// settleVoid counts tasks that no node has and that start no more by the order's state: of a
+// whole job all, and of single tasks those without an end, if no other task is ready.
+func settleVoid(i *launcher.JobInfo) {
+	c, v := &i.Tasks, i.Void
+	if v == nil || c.Ready > 0 && v.Tasks < c.Total {
+		return
+	}
+	to := &c.Cancelled
+	if v.State == filch.Skipped.String() {
+		to = &c.Skipped
+	}
+	n := min(c.Waiting, max(v.Tasks-*to, 0))
+	*to += n
+	c.Waiting -= n
 }
 
 // explainer describes the state of jobs of tasks, with the reasons. An explainer changes
