@@ -206,6 +206,11 @@ func (k *collector) addTasks(j *job, i *launcher.JobInfo) error {
 	j.nodes = k.allowed(s.Nodes, j.ranks > 0)
 	j.length.limit = s.Limit.Seconds()
 	graph := i.Kind == "workflow" && i.Tasks.Total <= maxGraph
+	if s.Limits && i.Kind != "workflow" {
+		if err := k.ownLimits(j, r); err != nil {
+			return err
+		}
+	}
 	var ended []bool
 	var took []float64 // of the tasks of a workflow that ended well; 0 of the others
 	if graph {

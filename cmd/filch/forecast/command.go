@@ -170,7 +170,10 @@ func (k *collector) why(target int) (list []string) {
 		} else {
 			text += "no such run has ended before"
 		}
-		if j.length.limit == 0 {
+		switch {
+		case j.some:
+			text += ", and not all of its tasks have a time limit"
+		case j.length.limit == 0:
 			text += ", and it has no time limit"
 		}
 		list = append(list, text)

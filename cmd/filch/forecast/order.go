@@ -1,8 +1,11 @@
 package forecast
 
 import (
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
+	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
@@ -24,7 +27,7 @@ func (k *collector) order(j *job, r *taskrecords.Job, ended []bool, took []float
 			place[t], n = n, n+1
 		}
 	}
-	j.graph, j.kinds = make([][]int32, n), make([]*length, n)
+	j.graph, j.kinds, j.limits = make([][]int32, n), make([]*length, n), make([]float64, n)
 	kinds := map[string]*length{}
 	lines := r.Payloads([]taskrecords.Indices{{Lo: 0, Hi: r.Rec.Total}})
 	for t := range r.Rec.Total {
@@ -41,7 +44,10 @@ func (k *collector) order(j *job, r *taskrecords.Job, ended []bool, took []float
 			l.sample = append(l.sample, took[t])
 		}
 		if at := place[t]; at >= 0 {
-			j.kinds[at] = l
+			j.kinds[at], j.limits[at] = l, j.length.limit
+			if own := launcher.TaskLimit(node.Body); own > 0 {
+				j.limits[at] = own.Seconds()
+			}
 			for _, p := range node.Parents {
 				if int(p) < len(place) && place[p] >= 0 && !ended[p] {
 					j.graph[at] = append(j.graph[at], place[p])
@@ -50,6 +56,40 @@ func (k *collector) order(j *job, r *taskrecords.Job, ended []bool, took []float
 		}
 	}
 	j.left = int(n) - len(j.running)
+	j.longest(j.limits)
+	return nil
+}
+
+// longest sets the limit of a job to the longest limit of tasks, 0 if a task has none.
+func (j *job) longest(limits []float64) {
+	if len(limits) > 0 {
+		j.length.limit = slices.Max(limits)
+		if j.some = j.length.limit > 0 && slices.Min(limits) == 0; j.some {
+			j.length.limit = 0
+		}
+	}
+}
+
+// ownLimits takes in the limits that entries of a bag have in place of the limit of the bag. Of
+// many entries the limits are not read, and count as none.
+func (k *collector) ownLimits(j *job, r *taskrecords.Job) error {
+	if r.Rec.Total > maxGraph {
+		j.length.limit, j.some = 0, true
+		return nil
+	}
+	limits := make([]float64, r.Rec.Total)
+	lines := r.Payloads([]taskrecords.Indices{{Lo: 0, Hi: r.Rec.Total}})
+	for t := range limits {
+		line, err := lines()
+		if err != nil {
+			return err
+		}
+		limits[t] = j.length.limit
+		if own := launcher.TaskLimit(line); own > 0 {
+			limits[t] = own.Seconds()
+		}
+	}
+	j.longest(limits)
 	return nil
 }
 

@@ -30,14 +30,21 @@ type job struct {
 	// The first tasks of the list are those of running.
 	graph [][]int32
 	kinds []*length // likewise: the length of each task; nil: that of the job
+	// Likewise: the time limit of each task in seconds, 0 none; nil: as the lengths say.
+	limits []float64
+	some   bool // some tasks have a time limit, and others have none
 }
 
 // takes is the length of a task of a workflow, or of any task.
-func (j *job) takes(task int32) *length {
+func (j *job) takes(task int32) length {
+	l := j.length
 	if int(task) < len(j.kinds) && j.kinds[task] != nil {
-		return j.kinds[task]
+		l = *j.kinds[task]
 	}
-	return &j.length
+	if int(task) < len(j.limits) {
+		l.limit = j.limits[task]
+	}
+	return l
 }
 
 func (j *job) may(node int) bool { return j.nodes == nil || j.nodes[node] }
