@@ -42,6 +42,7 @@ type Target struct {
 	// stopped; see [FindRivals].
 	rivals map[int32]int32
 
+	unrecorded unrecorded
 	order int // among the targets
 }
 
@@ -50,6 +51,7 @@ func Find(c *client.Client, spans []cli.JobSpan) ([]Target, error) {
 	targets := make([]Target, len(spans))
 	for i, s := range spans {
 		targets[i] = Target{Job: s.Job, First: s.First, Last: s.Last}
+		targets[i].unrecorded.dial = c.Another
 		if err := cli.Ask(c, cli.QueryWait, &targets[i].Info, wire.VerbInfo, s.Job.String()); err != nil {
 			return nil, err
 		}
@@ -198,6 +200,7 @@ func (t *Target) findEnds(c *client.Client) error {
 	t.well, t.starts = map[int32]bool{}, map[int32]int32{}
 	return eachTask(c, t, func(index int32, k *record.Task) {
 		n := record.Starts(k.Attempt, k.Maybe)
+		t.unrecorded.add(spec, index, k)
 		switch {
 		case n == 1 || !k.State.Final():
 		case k.State == filch.OK:
@@ -222,6 +225,7 @@ func FindStarts(c *client.Client, targets []Target) {
 		}
 		t.starts = map[int32]int32{}
 		_ = eachTask(c, t, func(index int32, k *record.Task) {
+			t.unrecorded.add(spec, index, k)
 			if n := record.Starts(k.Attempt, k.Maybe); n > 1 {
 				t.starts[spec.Name(index)] = n
 			}

@@ -188,11 +188,7 @@ func (p *Printer) sayAttempt(t *Target, o *wire.OutputPiece) (err error) {
 		}
 	}
 	if err == nil {
-		what := fmt.Sprintf("attempt %d%s", max(o.Attempt, 1), t.lostBetween(was/2, max(o.Attempt, 1)))
-		if t.outdone(o) {
-			what += ", " + launcher.Outdone
-		}
-		err = p.write(2, fmt.Appendf(nil, "%s: %s, %s:\n", ui.Self.Name, nameOf(t, o.Index), what))
+		err = p.write(2, fmt.Appendf(nil, "%s: %s, %s:\n", ui.Self.Name, nameOf(t, o.Index), t.attemptHead(o, was)))
 	}
 	return err
 }
@@ -325,10 +321,8 @@ func (p *Printer) label(b []byte, t *Target, o *wire.OutputPiece) []byte {
 	if o.Rank > 0 {
 		b = fmt.Appendf(b, ".%d", o.Rank-1)
 	}
-	if n := t.starts[o.Index]; n > 0 {
-		b = fmt.Appendf(b, " (attempt %d of %d)", o.Attempt, n)
-	} else if o.Attempt > 1 {
-		b = fmt.Appendf(b, " (attempt %d)", o.Attempt)
+	if text := t.attemptText(o); text != "" {
+		b = fmt.Appendf(b, " (%s)", text)
 	}
 	if t.outdone(o) {
 		b = fmt.Appendf(b, " (%s)", launcher.Outdone)

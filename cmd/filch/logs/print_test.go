@@ -150,3 +150,41 @@ func TestStoreSpillsToAFile(t *testing.T) {
 		}
 	}
 }
+
+// The numbers of attempts are those of FILCH_ATTEMPT, also of a task with a start that is in no
+// record; ranks of a gang have the numbers of the starts that may have happened.
+func TestPrinterNumbersAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		view     View
+		ended    bool
+		out, err string
+	}{
+		"plain":  {View{Tail: -1}, false, "zero\none\ntwo\ngang\nlone\n", "filch: task 7.1, attempt 1, after a start that was not recorded:\nfilch: task 7.1, attempt 2:\n"},
+		"labels": {View{Tail: -1, Label: true}, false, "7.1 (attempt 1, not recorded): zero\n7.1: one\n7.1 (attempt 2): two\n7.2.0 (attempt 2): gang\n7.3: lone\n", ""},
+		"ended":  {View{Tail: -1, Label: true}, true, "7.1 (attempt 1 of 2, not recorded): zero\n7.1 (attempt 1 of 2): one\n7.1 (attempt 2 of 2): two\n7.2.0 (attempt 2): gang\n7.3: lone\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seven := bag(7)
+			seven.unrecorded.tasks = map[int32]bool{1: true, 3: true}
+			if c.ended {
+				seven.starts = map[int32]int32{1: 3, 3: 2}
+			}
+			out, errs := printed(t, c.view, func(p *Printer) {
+				for _, o := range []wire.OutputPiece{
+					{Index: 1, Attempt: 1, Stream: 1, Data: []byte("zero\n")},
+					{Index: 1, Attempt: 2, Stream: 1, Data: []byte("one\n")},
+					{Index: 1, Attempt: 3, Stream: 1, Data: []byte("two\n")},
+					{Index: 2, Attempt: 2, Rank: 1, Stream: 1, Data: []byte("gang\n")},
+					{Index: 3, Attempt: 2, Stream: 1, Data: []byte("lone\n")},
+				} {
+					if err := p.Piece(seven, &o); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+			if out != c.out || errs != c.err {
+				t.Errorf("got %q and %q, want %q and %q", out, errs, c.out, c.err)
+			}
+		})
+	}
+}
