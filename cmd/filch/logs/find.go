@@ -43,7 +43,7 @@ type Target struct {
 	rivals map[int32]int32
 
 	unrecorded unrecorded
-	order int // among the targets
+	order      int // among the targets
 }
 
 // Find reads the facts about jobs.

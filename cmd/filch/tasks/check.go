@@ -112,44 +112,42 @@ func (f *runFlags) checkInputs(g *workflow.Graph, name string, report func(err e
 func (f *runFlags) checkPrograms(g *workflow.Graph, name string, report func(err *filch.Error, fatal bool)) {
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
-		program := relativeProgram(t.Run.Argv)
-		if g.Replay || program == "" || t.Run.Cwd != "" {
+		if g.Replay || t.Run.Cwd != "" {
 			continue
 		}
-		path := filepath.Clean(program)
-		if slices.ContainsFunc(t.Inputs, func(k int32) bool { return g.Files[k].Path == path }) {
-			continue
+		for k, program := range relativePrograms(t.Run.Argv) {
+			path := filepath.Clean(program)
+			if program == "" || slices.ContainsFunc(t.Inputs, func(k int32) bool { return g.Files[k].Path == path }) {
+				continue
+			}
+			about := fmt.Sprintf("%s:%d: task %q: its program %q is not among its inputs", name, t.Line, t.Name, program)
+			_, err := f.inputSize(path)
+			switch {
+			case err == nil:
+				report(filch.Errorf(filch.NotFound, "%s: only filch workflow run --in-place finds it", about).WithHint("inputs: [%s]", path), false)
+			case k > 0:
+				report(filch.Errorf(filch.NotFound, "%s, and is not in the folder of the workflow: only a command before it can make it", about).
+					WithHint("list the program in the inputs of the task, if no command makes it"), false)
+			default:
+				report(filch.Errorf(filch.NotFound, "%s, and is not in the folder of the workflow", about).
+					WithHint("create the program and list it in the inputs of the task, or name a program of the nodes by its absolute path"), true)
+			}
 		}
-		hint := fmt.Sprintf("inputs: [%s]", path)
-		if _, err := f.inputSize(path); err != nil {
-			report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs, and is not in the folder of the workflow", name, t.Line, t.Name, program).
-				WithHint("create the program and list it in the inputs of the task, or name a program of the nodes by its absolute path"), true)
-			continue
-		}
-		report(filch.Errorf(filch.NotFound, "%s:%d: task %q: its program %q is not among its inputs: only filch workflow run --in-place finds it", name, t.Line, t.Name, program).WithHint("%s", hint), false)
 	}
 }
 
-// relativeProgram is the program of a command if the program has a relative path with a
-// slash, else "": PATH and the absolute paths of the nodes are not known here. Of a line for
-// the shell, the program is the first word, if that word means itself.
-func relativeProgram(argv []string) string {
-	if len(argv) == 0 {
-		return ""
-	}
-	first := argv[0]
+// relativePrograms are the programs of a command that have a relative path with a slash, and ""
+// for the others: PATH and the absolute paths of the nodes are not known here. A line for the
+// shell has a program for each of its commands.
+func relativePrograms(argv []string) []string {
+	programs := slices.Clone(argv[:min(len(argv), 1)])
 	if len(argv) == 3 && slices.Equal(argv[:2], workflow.ShellArgv("exit;")[:2]) {
-		if words := strings.Fields(argv[2]); len(words) > 0 {
-			first = words[0]
-		}
-		if strings.ContainsFunc(first, func(r rune) bool {
-			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._/-+", r))
-		}) {
-			return ""
+		programs = workflow.ShellCommands(argv[2])
+	}
+	for i, p := range programs {
+		if !strings.Contains(p, "/") || filepath.IsAbs(p) || slices.Contains(programs[:i], p) {
+			programs[i] = ""
 		}
 	}
-	if !strings.Contains(first, "/") || filepath.IsAbs(first) {
-		return ""
-	}
-	return first
+	return programs
 }
