@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"regexp"
-	"strings"
+	"regexp/syntax"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,9 +165,39 @@ func readPattern(s string) (*regexp.Regexp, error) {
 	}
 	re, err := regexp.Compile(s)
 	if err != nil {
-		return nil, filch.Errorf(filch.Invalid, "--grep %q is no regular expression: %s", s, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, filch.Errorf(filch.Invalid, "--grep %q is no regular expression%s", s, wrongPattern(err)).
+			WithHint(`for plain text, put \ before each of . [ ] ( ) * + ? { } | ^ $ and \`)
 	}
 	return re, nil
+}
+
+// wrongPattern says in words why a text is no regular expression; "" for rare reasons.
+func wrongPattern(err error) string {
+	wrong, ok := errors.AsType[*syntax.Error](err)
+	if !ok {
+		return ""
+	}
+	switch wrong.Code {
+	case syntax.ErrMissingBracket:
+		return ": a [ has no ]"
+	case syntax.ErrMissingParen:
+		return ": a ( has no )"
+	case syntax.ErrUnexpectedParen:
+		return ": a ) has no ("
+	case syntax.ErrMissingRepeatArgument:
+		return ": nothing stands before *, +, ? or {"
+	case syntax.ErrInvalidRepeatOp:
+		return ": two of *, + and ? follow each other"
+	case syntax.ErrTrailingBackslash:
+		return ": nothing follows the last \\"
+	case syntax.ErrInvalidRepeatSize:
+		return ": the numbers in { } are wrong, or above 1000"
+	case syntax.ErrInvalidCharRange:
+		return ": a range in [ ] is wrong"
+	case syntax.ErrInvalidEscape:
+		return ": no such letter goes behind \\"
+	}
+	return ""
 }
 
 func attachCommand(g *cli.Global) *cobra.Command {

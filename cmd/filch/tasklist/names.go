@@ -58,7 +58,8 @@ func FindNames(c *client.Client, t *cli.JobTasks) error {
 	v, j, err := openView(c, t.Job)
 	switch {
 	case j != nil && j.Kind != "workflow":
-		return ui.Misused(none(t.Names)) // no number either
+		return ui.Misused(filch.Errorf(filch.Invalid, "%s names no task of job %d: the job is a %s, and only tasks of a workflow have names", strconv.Quote(t.Names), t.Job, j.Kind).
+			WithHint("%s", cli.TaskHint))
 	case err != nil:
 		return err
 	}

@@ -161,8 +161,11 @@ func (g *Files) askOnce(ctx context.Context, node filch.NodeName, q wire.Fetch) 
 	if err == nil {
 		err = g.net.Send(node, overlay.Metadata, frame)
 	}
+	if errors.Is(err, overlay.ErrUnreachable) {
+		return nil, filch.Errorf(filch.Unavailable, "node %s cannot be reached: its launcher has ended, or the network between the nodes is cut", node)
+	}
 	if err != nil {
-		return nil, filch.Errorf(filch.Unavailable, "cannot ask the node: %s", err.Error())
+		return nil, filch.Errorf(filch.Unavailable, "cannot ask node %s: %s", node, err.Error())
 	}
 	return g.answer(ctx, node, q, ch)
 }

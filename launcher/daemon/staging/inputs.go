@@ -192,7 +192,7 @@ func (g *Files) source(b *Attempt, f *launcher.TaskFile) (node filch.NodeName, q
 		q.Folder = b.graph.Folder
 		return b.source(f), q, ""
 	}
-	return b.source(f), q, fmt.Sprintf("which task %d.%d wrote, ", q.Job, f.Writer)
+	return b.source(f), q, fmt.Sprintf(", which task %d.%d wrote,", q.Job, f.Writer)
 }
 
 // source returns the node that should have an input.
@@ -442,7 +442,7 @@ func (g *Files) bringLarge(ctx context.Context, root *os.Root, b *Attempt, n *ne
 func (g *Files) cannotGet(b *Attempt, n *need, err error) error {
 	if _, ok := errors.AsType[*filch.Error](err); ok {
 		node, _, whose := g.source(b, n.file)
-		err = filch.Errorf(filch.Unavailable, "cannot get %q, %sfrom node %s on node %s: %s", b.shown(n.file), whose, node, g.in.Self, err.Error())
+		err = filch.Errorf(filch.Unavailable, "cannot get %q%s from node %s on node %s: %s", b.shown(n.file), whose, node, g.in.Self, err.Error())
 	}
 	g.land(n, err)
 	return err

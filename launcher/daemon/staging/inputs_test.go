@@ -297,3 +297,17 @@ func BenchmarkInputs(b *testing.B) {
 		})
 	}
 }
+
+// A node that lives and that no way leads to is named in plain words.
+func TestInputsOfANodeThatIsCutOff(t *testing.T) {
+	c := newGroup(t, "n1", "n2")
+	c.cut = "n1"
+	for _, writer := range []int32{-1, 0} {
+		whose := map[int32]string{-1: "", 0: ", which task 5.0 wrote,"}[writer]
+		want := `cannot get "in"` + whose + " from node n1 on node n2: node n1 cannot be reached: its launcher has ended, or the network between the nodes is cut"
+		err := c.node("n2").fill(t.Context(), attempt(map[int32]filch.NodeName{0: "n1"}, launcher.TaskFile{Path: "in", Writer: writer}))
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // group is the files of several nodes, which send each other frames.
 type group struct {
-	t testing.TB
+	cut filch.NodeName // lives, and no node has a way to it
+	t   testing.TB
 	// way sees each frame before its arrival; false loses the frame.
 	way func(from, to filch.NodeName, f *wire.Frame) bool
 
@@ -104,7 +105,7 @@ func (e end) Incarnation(n filch.NodeName) uint64 {
 
 func (e end) Send(to filch.NodeName, _ overlay.Class, payload []byte) error {
 	g := e.node(to)
-	if g == nil {
+	if g == nil || to == e.cut {
 		return overlay.ErrUnreachable
 	}
 	f, err := wire.ParsePayload(bytes.Clone(payload))
