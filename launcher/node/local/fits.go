@@ -39,6 +39,9 @@ func (s *Self) NeverFits(d *stealer.Need) *filch.Error {
 		return filch.Errorf(filch.NoFit, "cannot use %d nodes: %d could take part", d.MinNodes, nodes).
 			WithHint("largest that fits: -N %d", nodes)
 	case ranks < int64(d.Ranks):
+		if d.MaxNodes > 0 { // the ranks are those of so many nodes
+			nodes = min(nodes, d.MaxNodes)
+		}
 		return filch.Errorf(filch.NoFit, "cannot run %s of %s: %s room for %d", filch.Plural(d.Ranks, "rank"), RoomText(d), nodesHave(nodes), ranks).
 			WithHint("largest %s%d", launcher.MostRanks, ranks)
 	}
