@@ -29,7 +29,9 @@ cancel and filch drain do, and so do the keys of filch top.
 The launcher listens on 127.0.0.1 alone, from the first filch dashboard until --stop or its
 end. The address has a secret: who has the address sees all that the page shows, and a
 request without the secret gets nothing. A second filch dashboard prints the same address.
-For a browser on another machine, standard error has the line that makes a tunnel.`,
+For a browser on another machine, standard error has the line that makes a tunnel. With
+several launchers on this machine, --node NAME chooses the launcher; --stop then needs the
+same --node NAME.`,
 		Example: "  filch dashboard\n  xdg-open \"$(filch dashboard)\"\n  filch dashboard --stop",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return run(g, stop) },
@@ -65,6 +67,18 @@ func run(g *cli.Global, stop bool) error {
 	if err != nil {
 		host = c.Dir.Node
 	}
-	ui.Say(fmt.Sprintf("on another machine: ssh -N -L %d:127.0.0.1:%d %s, then open the same address; filch dashboard --stop ends it", info.Port, info.Port, ui.Clean(host)))
+	ui.Say(fmt.Sprintf("on another machine: ssh -N -L %d:127.0.0.1:%d %s, then open the same address; %s ends it", info.Port, info.Port, ui.Clean(host), stopCommand(g)))
 	return nil
+}
+
+// stopCommand is the command that ends the page of the launcher that g chooses.
+func stopCommand(g *cli.Global) string {
+	words := "filch dashboard"
+	if g.Instance != "" {
+		words += " --instance " + ui.Clean(g.Instance)
+	}
+	if g.Node != "" {
+		words += " --node " + ui.Clean(g.Node)
+	}
+	return words + " --stop"
 }
