@@ -64,8 +64,9 @@ const (
 	filterMax  = 64   // letters of the filter
 	marksMax   = 32   // of the ends of a job's tasks, for the rate
 	rateOver   = 10 * time.Second
-	letters    = 26 // jobs with a letter of their own
+	letters    = 26 // of the alphabet; all but deadLetter are for jobs
 	anyLetter  = '#'
+	deadLetter = 'x'
 	recentOver = 5 * time.Second // a steal is new for so long
 )
 
@@ -232,10 +233,10 @@ func (m *Model) remember(in Told) {
 			continue
 		}
 		kept[id] = anyLetter
-		// A job keeps its letter from frame to frame, and most jobs get that of their id.
+		// A job keeps its letter from frame to frame, and most jobs get the letter of their id.
 		for k := range letters {
 			l := (int(id) - 1 + k) % letters
-			if !used[l] {
+			if !used[l] && 'a'+l != deadLetter {
 				used[l] = true
 				kept[id] = byte('a' + l)
 				break

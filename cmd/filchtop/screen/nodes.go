@@ -153,7 +153,7 @@ func (m *Model) slotRow(n *wire.NodeGlance) []cell {
 	}
 	switch {
 	case !alive(n.State):
-		put(int32(total), cell{'x', red})
+		put(int32(total), cell{deadLetter, red})
 		return row
 	case n.Silent:
 		put(int32(total), cell{'?', red})

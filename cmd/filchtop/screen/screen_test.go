@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -295,6 +296,23 @@ func TestManyRowsScroll(t *testing.T) {
 	n, _ := m.Update(Said{"big", strings.Repeat("x\n", 10*textLines)})
 	if len(n.lines) > textLines+1 {
 		t.Errorf("%d lines of a text are kept", len(n.lines))
+	}
+}
+
+// No job has the letter of the slots of dead nodes.
+func TestNoJobHasTheLetterOfDeadNodes(t *testing.T) {
+	v := view()
+	v.Nodes = v.Nodes[:0]
+	for id := int32(1); id <= 30; id++ {
+		v.Nodes = append(v.Nodes, node("m"+strconv.Itoa(int(id)), 8, [2]int32{id, 4}))
+	}
+	m := at(80, 24, v)
+	got := map[byte]int{}
+	for id := filch.JobID(1); id <= 30; id++ {
+		got[m.letter(id)]++
+	}
+	if got[deadLetter] > 0 || got['y'] != 1 || got[anyLetter] != 5 || len(got) != 26 {
+		t.Errorf("30 jobs have the letters %v, want 25 letters without x, and 5 jobs without a letter", got)
 	}
 }
 
