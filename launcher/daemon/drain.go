@@ -33,16 +33,20 @@ func (d *Daemon) drain(q wire.Query, arg func(int) string, local bool) (any, err
 	}
 	var info wire.DrainInfo
 	err := d.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		if old := d.cfg.Node.Drain; old != nil && why != nil {
+		old := d.cfg.Node.Drain
+		if old != nil && why != nil {
 			why.Since = old.Since
 			if why.Reason == "" {
 				why.Reason, why.By = old.Reason, old.By
 			}
 		}
-		info.Was = d.cfg.Node.Drain != nil
+		info.Was = old != nil
 		if err := saveDrain(d.cfg.Dir, why); err != nil {
 			info.Trouble = err.Error()
 			d.in.Fault("cannot remember the drain", err)
+		}
+		if info.Was != (why != nil) || info.Was && old.Reason != why.Reason {
+			d.tellDrain(why)
 		}
 		d.setDrain(t, why)
 		info.SlotInfo = t.Node.Slots()
@@ -65,12 +69,12 @@ func (d *Daemon) drainSelf(t *inputs.Turn, why *launcher.Drain) {
 	if err := saveDrain(d.cfg.Dir, why); err != nil {
 		d.in.Fault("cannot remember the drain", err)
 	}
+	d.tellDrain(why)
 	d.setDrain(t, why)
 }
 
-// setDrain puts a drain into effect, or ends the drain; on the loop.
-func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
-	d.cfg.Node.Drain = why
+// tellDrain logs the begin of a drain, or its end.
+func (d *Daemon) tellDrain(why *launcher.Drain) {
 	if why != nil {
 		d.in.Watch.Log().Info("drains: " + why.Reason)
 		d.in.Watch.Event(events.Event{Kind: events.NodeDrains, Reason: why.Reason})
@@ -78,6 +82,11 @@ func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
 		d.in.Watch.Event(events.Event{Kind: events.NodeBack})
 		d.in.Watch.Log().Info("takes work again")
 	}
+}
+
+// setDrain puts a drain into effect, or ends the drain; on the loop.
+func (d *Daemon) setDrain(t *inputs.Turn, why *launcher.Drain) {
+	d.cfg.Node.Drain = why
 	t.Node.Drain(t.Now, why, t.Out)
 	d.members.begin()
 	if card, err := peers.EncodeCard(d.Card()); err != nil {
@@ -98,6 +107,7 @@ func (d *Daemon) resumeDrain() {
 	}
 	d.in.Post(func(t *inputs.Turn) {
 		if why := d.cfg.Node.Drain; why != nil {
+			d.tellDrain(why)
 			d.setDrain(t, why)
 		}
 	})

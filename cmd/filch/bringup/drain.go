@@ -103,10 +103,27 @@ func drain(g *cli.Global, args []string, why *launcher.Drain, undo bool) error {
 		}
 		last = drainOne(c, name, why, undo)
 	}
-	if !undo {
+	if undo {
+		awaitBack(c, all)
+	} else {
 		sayAllDrain(c)
 	}
 	return last
+}
+
+// backWait bounds the wait for the news of the ends of drains: gossip takes less than a second.
+const backWait = 2 * time.Second
+
+// awaitBack waits until the launcher that was asked knows that the nodes do not drain.
+func awaitBack(c *client.Client, nodes []filch.NodeName) {
+	for deadline := time.Now().Add(backWait); ; time.Sleep(cli.PollPause * time.Duration(1+len(nodes)/16)) {
+		list, err := cli.QueryNodes(c)
+		if err != nil || time.Now().After(deadline) || !slices.ContainsFunc(list, func(n wire.NodeInfo) bool {
+			return n.State == filch.Draining.String() && slices.Contains(nodes, n.Node)
+		}) {
+			return
+		}
+	}
 }
 
 func drainOne(c *client.Client, name filch.NodeName, why *launcher.Drain, undo bool) error {
