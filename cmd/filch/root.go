@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -225,8 +226,39 @@ func ownCompletion(c *cobra.Command) {
 		if f := shell.Flags().Lookup("no-descriptions"); f != nil {
 			f.Usage = "complete without descriptions"
 		}
+		shell.RunE = writeCompletion
 		cli.Strict(shell)
 	}
+}
+
+// writeCompletion writes the script for the shell with the name of the command, without the
+// comments that point to the pages of the generator.
+func writeCompletion(shell *cobra.Command, _ []string) error {
+	root, script := shell.Root(), &bytes.Buffer{}
+	bare, err := shell.Flags().GetBool("no-descriptions")
+	if err != nil {
+		return err
+	}
+	switch name := shell.Name(); {
+	case name == "bash":
+		err = root.GenBashCompletionV2(script, !bare)
+	case name == "zsh" && bare:
+		err = root.GenZshCompletionNoDesc(script)
+	case name == "zsh":
+		err = root.GenZshCompletion(script)
+	case name == "fish":
+		err = root.GenFishCompletion(script, !bare)
+	case bare:
+		err = root.GenPowerShellCompletion(script)
+	default:
+		err = root.GenPowerShellCompletionWithDesc(script)
+	}
+	for line := range strings.Lines(script.String()) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") || !strings.Contains(line, "://") {
+			ui.Printf("%s", line)
+		}
+	}
+	return err
 }
 
 // otherNames are commands of other programs, with the command of filch that does the same.
