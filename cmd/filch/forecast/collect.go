@@ -132,6 +132,9 @@ func (k *collector) add(i *launcher.JobInfo) error {
 // addRun adds a run.
 func (k *collector) addRun(j *job, i *launcher.JobInfo) {
 	j.ranks = i.Ranks
+	if i.Dep == "" && i.Begin == 0 {
+		j.waited = k.now.Sub(time.Unix(0, i.Submit)).Seconds()
+	}
 	j.length = k.runLength(i)
 	if i.Outlook != nil {
 		j.slots = max(i.Outlook.Each, 1)

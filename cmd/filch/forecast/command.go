@@ -48,10 +48,12 @@ func Command(g *cli.Global) *cobra.Command {
 such jobs would; with time limits, also the latest time.
 
 The forecast plays the queue forward, with the jobs in the order of their submission: the slots
-of the nodes, the jobs that have slots, those that wait before this job, --dep and --begin. The
-times of tasks are those of the ended tasks of the job, and before the first end those of earlier
-jobs of the name; the times of runs are those of earlier runs of the same name and number of
-ranks. A time that depends on a job of unknown length is not known, and filch says which job.
+of the nodes, the jobs that have slots, those that wait before this job, --dep and --begin. A
+run waits for running tasks of older jobs, and for one more on each node at most, since runs
+and tasks take turns. The times of tasks are those of the ended tasks of the job, and before
+the first end those of earlier jobs of the name; the times of runs are those of earlier runs of
+the same name and number of ranks. A time that depends on a job of unknown length is not known,
+and filch says which job.
 
 Memory, GPUs, priorities, failures, and jobs and nodes that come later do not count.`,
 		Example: "  filch forecast last\n  filch forecast 7 --json",
@@ -119,12 +121,12 @@ func (k *collector) forecast(target int) *answer {
 
 // basis says where the time of a job comes from.
 func (k *collector) basis(i *launcher.JobInfo, j *job) string {
-	what := "runs"
+	what, kin := "runs", "none of its name with as many ranks has ended well"
 	if cli.IsTasks(i) {
-		what = "tasks"
+		what, kin = "tasks", "none of its name has ended"
 	}
 	if !j.length.known() {
-		return fmt.Sprintf("how long %s of this job take is not known: none of its name has ended", what)
+		return fmt.Sprintf("how long %s of this job take is not known: %s", what, kin)
 	}
 	mean, deviation := j.length.moments()
 	text := fmt.Sprintf("%s that ended well: %d, %s each", what, j.length.count(), short(mean))

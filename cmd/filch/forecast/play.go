@@ -18,6 +18,7 @@ type job struct {
 	left    int   // tasks, or 1 run, not started
 	atMost  int   // tasks at a time; 0: no bound
 	begin   float64
+	waited  float64 // seconds since a run began to wait
 	gap     float64 // seconds between two tasks on a slot
 	never   bool    // held by a person, or a condition is not known
 	nodes   []bool  // open to the job; nil: all
@@ -114,6 +115,8 @@ type round struct {
 	now    float64
 	free   []int32
 	all    int32
+	order  []int  // in which jobs are offered slots
+	turns  []bool // nodes on which one more task starts while a gang gathers
 	states []state
 	events filch.Heap[event, *event]
 	units  int
@@ -123,7 +126,7 @@ type round struct {
 
 // play plays the queue until the target has ended, or nothing more happens.
 func (q *queue) play(target int, r *rand.Rand) (times, int) {
-	p := &round{queue: q, rand: r, free: slices.Clone(q.free), states: make([]state, len(q.jobs))}
+	p := &round{queue: q, rand: r, free: slices.Clone(q.free), order: q.order(target), turns: q.turns(target), states: make([]state, len(q.jobs))}
 	for _, n := range q.free {
 		p.all += n
 	}
@@ -143,6 +146,53 @@ func (q *queue) play(target int, r *rand.Rand) (times, int) {
 			p.over(&e)
 		}
 	}
+}
+
+// run reports whether a job is a run that waits. A gang that is the last task of a bag counts as
+// a run.
+func (q *queue) run(i int) bool { return q.jobs[i].ranks > 0 && q.jobs[i].left == 1 }
+
+// order is the order in which jobs are offered slots: the order of their submission. But gangs and
+// tasks take turns on a node: if the target is a run, the run and older runs get slots before the
+// tasks of older bags, after the tasks of [queue.turns].
+func (q *queue) order(target int) []int {
+	order := make([]int, 0, len(q.jobs))
+	if !q.run(target) {
+		target = -1
+	}
+	for _, runs := range []bool{true, false} {
+		for i := range target + 1 {
+			if q.run(i) == runs {
+				order = append(order, i)
+			}
+		}
+	}
+	for i := target + 1; i < len(q.jobs); i++ {
+		order = append(order, i)
+	}
+	return order
+}
+
+// turns are the nodes on which one more task starts before the run that is the target has the
+// turn: no task started there since the run waits.
+func (q *queue) turns(target int) []bool {
+	list, last := make([]bool, len(q.free)), make([]float64, len(q.free))
+	if !q.run(target) {
+		return list
+	}
+	for i := range q.jobs {
+		for _, r := range q.jobs[i].running {
+			for _, h := range r.on {
+				if q.jobs[i].ranks == 0 && (last[h.node] == 0 || r.age < last[h.node]) {
+					last[h.node] = r.age
+				}
+			}
+		}
+	}
+	for n := range list {
+		list[n] = last[n] > q.jobs[target].waited
+	}
+	return list
 }
 
 // enter takes in a job, with its running parts.
@@ -233,7 +283,7 @@ func (p *round) over(e *event) {
 // younger jobs run there meanwhile.
 func (p *round) start() {
 	gathers := false
-	for i := range p.jobs {
+	for _, i := range p.order {
 		j, s := &p.jobs[i], &p.states[i]
 		if j.never || p.now < j.begin || gathers && (j.ranks > 0 || j.firm) || s.left > 0 && !p.met(j) {
 			continue
@@ -262,6 +312,9 @@ func (p *round) begin(i int, on []share, fills bool) {
 	if s.at.start > p.now {
 		s.at.start = p.now
 		p.begun(i)
+	}
+	if at := on[0].node; fills && j.ranks == 0 && p.turns[at] {
+		fills, n, p.turns[at] = false, 1, false
 	}
 	l := j.takes(task)
 	took := float64(n) * l.most()

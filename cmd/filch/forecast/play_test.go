@@ -21,6 +21,9 @@ func (j job) on(age float64, slots int32) job {
 	return j
 }
 
+// since makes a run wait already.
+func (j job) since(seconds float64) job { j.waited = seconds; return j }
+
 func (j job) with(change func(*job)) job { change(&j); return j }
 
 func TestForecast(t *testing.T) {
@@ -49,6 +52,10 @@ func TestForecast(t *testing.T) {
 		{"tasks fill the slots of a gang", []int32{1}, []job{run(1, same(10)).on(2, 1), run(2, same(4)), bag(2, same(3))}, 2, 0, 6, never},
 		{"and stop when the gang can start", []int32{1}, []job{run(1, same(10)).on(2, 1), run(2, same(4)), bag(3, same(3))}, 2, 0, 15, never},
 		{"firm tasks do not fill", []int32{1}, []job{run(1, same(10)).on(2, 1), run(2, same(4)), bag(2, same(3)).with(func(j *job) { j.firm = true })}, 2, 12, 15, never},
+		{"a run gets the slots of an older bag", []int32{0}, []job{bag(400, same(5)).on(4, 1).on(2, 1), run(2, same(3)).since(3)}, 1, 3, 6, never},
+		{"after one more task", []int32{0}, []job{bag(400, same(5)).on(4, 1).on(2, 1), run(2, same(3)).since(1)}, 1, 6, 9, never},
+		{"after an older run", []int32{0}, []job{bag(400, same(5)).on(4, 1).on(2, 1), run(2, same(3)), run(1, same(3)).since(3)}, 2, 6, 9, never},
+		{"but a bag is forecast without younger runs", []int32{0}, []job{bag(4, same(5)).on(4, 1).on(4, 1), run(2, length{})}, 0, 0, 6, never},
 		{"after an end", []int32{4}, []job{run(1, same(10)), run(1, same(2)).with(func(j *job) { j.after = []wait{{job: 0}} })}, 1, 10, 12, never},
 		{"after a start", []int32{4}, []job{run(1, same(10)), run(1, same(2)).with(func(j *job) { j.after = []wait{{job: 0, started: true, delay: 3}} })}, 1, 3, 5, never},
 		{"after any", []int32{4}, []job{run(1, same(10)), run(1, same(4)), run(1, same(2)).with(func(j *job) { j.after, j.any = []wait{{job: 0}, {job: 1}}, true })}, 2, 4, 6, never},
