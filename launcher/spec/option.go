@@ -201,6 +201,8 @@ func (t Table) unknown(word, name string) error {
 	switch near := nearest(name); {
 	case t != nil:
 		return err
+	case name == "np": // of mpiexec
+		return err.WithHint("did you mean -n?")
 	case near != "":
 		return err.WithHint("did you mean --%s?", near)
 	}

@@ -183,6 +183,17 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
+// The option of mpiexec for the number of ranks leads to that of filch.
+func TestHintOfMpiexecsOption(t *testing.T) {
+	for _, line := range []string{"--np 4 a", "--np=4 a"} {
+		_, err := spec.Parse(strings.Fields(line))
+		var told *filch.Error
+		if !errors.As(err, &told) || told.Text != "unknown option --np" || told.Hint != "did you mean -n?" {
+			t.Errorf("%q: got %v, want the hint -n", line, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("-n 4 -lK1 --time=1:00 a : -n 2 b")
 	f.Add("--multi-prog -N2-4 prog")

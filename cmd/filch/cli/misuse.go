@@ -62,6 +62,9 @@ func unknownOption(p *pflag.FlagSet, missing *pflag.NotExistError) *filch.Error 
 	}
 	name := missing.GetSpecifiedName()
 	e := filch.Errorf(filch.Invalid, "unknown option --%s", ui.Clean(name))
+	if name == "np" && p.ShorthandLookup("n") != nil { // of mpiexec
+		return e.WithHint("did you mean -n?")
+	}
 	if same := sameElsewhere[name]; p.Lookup(same) != nil {
 		return e.WithHint("did you mean --%s?", same)
 	}
