@@ -172,7 +172,8 @@ func eachTask(named []cli.JobTasks, f func(job filch.JobID, task int32) error) e
 // showAll shows jobs and tasks; for a single job or task the JSON is no list.
 func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 	var list []any
-	full := map[int]string{} // by place in the list
+	full := map[int]string{}         // by place in the list
+	shared := map[filch.JobID]bool{} // runs of which ranks are named
 	err := eachTask(named, func(job filch.JobID, task int32) error {
 		var j launcher.JobInfo
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()); err != nil {
@@ -180,6 +181,13 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 		}
 		if task >= max(j.Ranks, 1) && !cli.IsTasks(&j) {
 			return cli.NoRank(&j, task)
+		}
+		if task >= 0 && !cli.IsTasks(&j) {
+			if shared[job] {
+				return nil
+			}
+			shared[job] = true
+			ui.Say(fmt.Sprintf("a rank has no description of its own: job %d is shown", job))
 		}
 		if task < 0 || !cli.IsTasks(&j) {
 			list = append(list, tasklist.Describe(c, &j))
