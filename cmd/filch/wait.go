@@ -28,7 +28,8 @@ func waitCommand(g *cli.Global) *cobra.Command {
 else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
 not the jobs. When filch down ends the instance first, the exit code is 123. When only the
 launcher ends, filch wait goes on with another launcher on this machine, at most 100 times; so
-do filch logs -f, filch attach, and filch submit with --wait or an option that follows.`,
+do filch logs -f, filch attach, filch workflow run, and filch submit with --wait or an option that
+follows.`,
 		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -65,6 +65,14 @@ func IsLost(c *client.Client, err error) bool {
 // from this machine, Reconnect prints that job did not end here, and returns
 // [filch.ExitDown].
 func Reconnect(dir place.Dir, job filch.JobID, deadline time.Time) (*client.Client, error) {
+	return reconnect(dir, job, deadline, func() {
+		ui.Say(fmt.Sprintf("error: %s went down on this machine before job %d had ended", dir.Instance, job))
+		ui.Hint(fmt.Sprintf("filch down ends the jobs; after filch down --here, filch wait %d works on another machine of the instance", job))
+	})
+}
+
+// reconnect is [Reconnect] with the text for an instance that went down.
+func reconnect(dir place.Dir, job filch.JobID, deadline time.Time, down func()) (*client.Client, error) {
 	speak := time.AfterFunc(SpeakLate, func() {
 		ui.Say(fmt.Sprintf("the launcher of %s has ended: looking for another launcher of %s for %s", dir.Node, dir.Instance, filch.ShortTime(time.Until(deadline))))
 	})
@@ -83,12 +91,44 @@ func Reconnect(dir place.Dir, job filch.JobID, deadline time.Time) (*client.Clie
 		}
 		switch {
 		case len(dirs) == 0:
-			ui.Say(fmt.Sprintf("error: %s went down on this machine before job %d had ended", dir.Instance, job))
-			ui.Hint(fmt.Sprintf("filch down ends the jobs; after filch down --here, filch wait %d works on another machine of the instance", job))
+			down()
 			return nil, ui.Exit(filch.ExitDown)
 		case time.Now().After(deadline):
 			return nil, filch.Errorf(filch.Unavailable, "the launcher of %s has ended, and no other launcher of %s answers on this machine", dir.Node, dir.Instance).
 				WithHint("filch up starts the launcher again; then filch wait %d", job)
 		}
+	}
+}
+
+// Over calls do with a connection to the launcher of dir, about a job that has ended. When that
+// launcher is gone or goes, Over calls do again with any other launcher of the instance on this
+// machine. When filch down has removed the instance from this machine, Over prints that undone,
+// and returns [filch.ExitDown].
+func Over(dir place.Dir, job filch.JobID, undone string, do func(c *client.Client) error) error {
+	var losses Losses
+	for {
+		c, err := client.DialDir(dir, Build)
+		lost := err != nil
+		if err == nil {
+			err = do(c)
+			lost = err != nil && (losses.Recent() && IsUnreached(err) || IsLost(c, err))
+			c.Close()
+		}
+		if !lost {
+			return err
+		}
+		deadline, err := losses.Next(job)
+		if err != nil {
+			return err
+		}
+		time.Sleep(LossPause)
+		c, err = reconnect(dir, job, deadline, func() {
+			ui.Say(fmt.Sprintf("error: %s went down on this machine, and %s", dir.Instance, undone))
+		})
+		if err != nil {
+			return err
+		}
+		dir = c.Dir
+		c.Close()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/taskrecords"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -75,24 +76,24 @@ func OpenJoblog(name string) (*Joblog, error) {
 
 // follow writes the log of a job that was submitted. The caller calls the result when the
 // job has ended, or the waiting has.
-func (l *Joblog) follow(t *client.Tasks) (stop func() error) {
+func (l *Joblog) follow(t *client.Tasks) (stop func(waited error) error) {
 	l.begin()
-	over, ended := make(chan struct{}), make(chan error, 1)
+	over, ended := make(chan error), make(chan error, 1)
 	go func() {
 		for {
 			select {
-			case <-over:
-				ended <- l.finish(t)
+			case waited := <-over:
+				ended <- l.finish(t, waited)
 				return
 			case <-time.After(joblogEvery):
 			}
 			if l.fault == nil {
-				_ = l.pass(t) // the last pass reads what this one could not
+				_ = l.pass(t.Job, t.Another) // the last pass reads what this one could not
 			}
 		}
 	}()
-	return func() error {
-		close(over)
+	return func(waited error) error {
+		over <- waited
 		return <-ended
 	}
 }
@@ -104,7 +105,7 @@ func (l *Joblog) Around(t *client.Tasks, wait func() error) error {
 	}
 	stop := l.follow(t)
 	err := wait()
-	if bad := stop(); bad != nil && err != nil {
+	if bad := stop(err); bad != nil && err != nil {
 		ui.Complain(bad) // the code is that of the tasks
 	} else if bad != nil {
 		return bad
@@ -147,37 +148,50 @@ func (l *Joblog) write(lines string) {
 	ui.Warn("cannot write the job log " + l.path + " any more: " + ui.Cause(l.fault))
 }
 
-// finish writes the lines that are missing at the end.
-func (l *Joblog) finish(t *client.Tasks) error {
+// finish writes the lines that are missing after the wait for the job: over any launcher, unless
+// the instance went down.
+func (l *Joblog) finish(t *client.Tasks, waited error) error {
 	err := l.fault
 	if err == nil {
-		err = cmp.Or(l.pass(t), l.fault)
+		err = l.pass(t.Job, t.Another)
 	}
+	if err != nil && l.fault == nil && waited != ui.Exit(filch.ExitDown) {
+		err = cli.Over(t.Dir(), t.Job, "the job log "+l.path+" is incomplete", func(c *client.Client) error { return l.pass(t.Job, c.Another) })
+	}
+	err = cmp.Or(err, l.fault)
 	if bad := l.file.Close(); err == nil {
 		err = bad
 	}
 	if l.v != nil {
 		l.v.Conn.Close()
 	}
-	if err != nil {
-		return filch.Errorf(filch.Unavailable, "the job log %s is incomplete: %s", l.path, ui.Cause(err)).
+	if _, said := err.(ui.ExitStatus); err != nil && !said {
+		err = filch.Errorf(filch.Unavailable, "the job log %s is incomplete: %s", l.path, ui.Cause(err)).
 			WithHint("filch tasks %d --joblog prints all of it", t.Job)
 	}
-	return nil
+	return err
 }
 
 // pass writes the lines of the tasks that ended since the pass before.
-func (l *Joblog) pass(t *client.Tasks) (err error) {
+// After an error, the next pass uses a new connection.
+func (l *Joblog) pass(job filch.JobID, dial func() (*client.Client, error)) (err error) {
 	if l.v == nil {
-		c, err := t.Another()
+		c, err := dial()
 		if err != nil {
 			return err
 		}
-		if l.v, _, err = openView(c, t.Job); err != nil {
+		if l.v, _, err = openView(c, job); err != nil {
+			l.v = nil
 			c.Close()
 			return err
 		}
 	}
+	defer func() {
+		if err != nil {
+			l.v.Conn.Close()
+			l.v = nil
+		}
+	}()
 	v := l.v
 	values, err := v.Read([]string{record.KeyJob(v.ID)})
 	if err != nil {

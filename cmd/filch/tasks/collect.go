@@ -43,8 +43,12 @@ the workflow of the job.`,
 				return err
 			}
 			defer c.Close()
+			id, err := cli.OneJob(args[0], cli.LastJob(c))
+			if err != nil {
+				return err
+			}
 			var j launcher.JobInfo
-			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, args[0]); err != nil {
+			if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String()); err != nil {
 				return err
 			}
 			w, _, err := scales{1, 1}.load(args[1])
@@ -104,7 +108,7 @@ func collectWorkflow(c *client.Client, w *workflow.Graph, job filch.JobID, folde
 	if err := bring(c, job, folder, files); err != nil || keep {
 		return err
 	}
-	return cli.Ask(c, cli.QueryWait, nil, wire.VerbUnstage, job.String())
+	return unstage(c, []filch.JobID{job})
 }
 
 // collectResumed brings the files of an ended job that continued other jobs.
@@ -163,7 +167,10 @@ func bringOr(c *client.Client, job filch.JobID, folder string, files []wire.Coll
 			return err
 		}
 		var info wire.CollectInfo
-		if err := cli.Ask(c, collectWait, &info, wire.VerbCollect, job.String(), folder, string(list)); err != nil {
+		err = cli.Over(c.Dir, job, fmt.Sprintf("the files of job %d were not copied", job), func(c *client.Client) error {
+			return cli.Ask(c, collectWait, &info, wire.VerbCollect, job.String(), folder, string(list))
+		})
+		if err != nil {
 			return err
 		}
 		present = append(present, info.Present...)

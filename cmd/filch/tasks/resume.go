@@ -476,7 +476,10 @@ func (r *resumption) earlier() []filch.JobID {
 // unstage makes all nodes forget the files of jobs.
 func unstage(c *client.Client, jobs []filch.JobID) error {
 	for _, id := range jobs {
-		if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbUnstage, id.String()); err != nil {
+		err := cli.Over(c.Dir, id, fmt.Sprintf("the nodes keep the files of job %d", id), func(c *client.Client) error {
+			return cli.Ask(c, cli.QueryWait, nil, wire.VerbUnstage, id.String())
+		})
+		if err != nil {
 			return err
 		}
 	}

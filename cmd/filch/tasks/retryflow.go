@@ -308,7 +308,7 @@ func (f *flow) results() (again, old []wire.CollectFile) {
 // collect brings the results of the new job, and the results of the old job that
 // were never brought. When nothing is left to be done all nodes forget the files.
 func (f *flow) collect(job filch.JobID, ended error) error {
-	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
+	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran || ended == ui.Exit(filch.ExitDown) {
 		return ended
 	}
 	folder := f.resultsIn()
@@ -320,7 +320,7 @@ func (f *flow) collect(job filch.JobID, ended error) error {
 	}
 	switch {
 	case all != nil:
-		return all
+		return unbrought(job, "FILE", ended, all)
 	case ended != nil:
 		ui.Hint(fmt.Sprintf("filch retry %d runs the rest; until then the nodes keep the files of the job", job))
 		return ended

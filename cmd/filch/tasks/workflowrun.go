@@ -228,16 +228,29 @@ func (f *runFlags) submit(g *cli.Global, s *submit.Job, job WorkflowJob, bring f
 		return err
 	}
 	ended := followTasks(t, &f.showFlags)
-	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran {
+	if _, ran := ended.(ui.ExitStatus); ended != nil && !ran || ended == ui.Exit(filch.ExitDown) {
+		if ui.KindOf(ended) == filch.Unavailable && !f.inPlace { // no launcher is left here
+			return unbrought(t.Job, file, nil, ended)
+		}
 		return ended
 	}
 	if err := bring(t.Job, ended); err != nil {
-		return err
+		return unbrought(t.Job, file, ended, err)
 	}
 	if ended != nil {
 		f.hintRest(t.Job, file)
 	}
 	return ended
+}
+
+// unbrought is the end of a command that could not bring the files, because of err. When tasks did
+// not end well, the code is that of the job.
+func unbrought(job filch.JobID, file string, ended, err error) error {
+	if _, said := err.(ui.ExitStatus); !said {
+		err = ui.Exit(ui.Refuse(err))
+		ui.Hint(fmt.Sprintf("filch workflow collect %d %s brings the files", job, ui.Clean(file)))
+	}
+	return cmp.Or(ended, err)
 }
 
 // hintRest tells how to go on after tasks that did not end well.

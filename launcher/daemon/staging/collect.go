@@ -57,8 +57,12 @@ func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, f
 		return 0, filch.Errorf(filch.Invalid, "the file %q is refused: %v", f.Path, err)
 	}
 	t, err := find(f.Task)
-	if err != nil {
+	var why *filch.Error
+	if errors.As(err, &why) && why.Kind == filch.NotFound { // the task never ran
 		return 0, fmt.Errorf("%q: %w", f.Path, err)
+	}
+	if err != nil { // the client must not let the nodes forget the file
+		return 0, fmt.Errorf("cannot get %q: %w", f.Path, err)
 	}
 	if t.State != filch.OK.String() {
 		return 0, fmt.Errorf("%q: task %d.%d is %s", f.Path, job, f.Task, t.State)
