@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,10 +32,6 @@ const (
 	beginWait = 2 * time.Minute
 	// beginEvery is the time between two tries.
 	beginEvery = 2 * time.Second
-	// dialWait bounds a connection to a launcher.
-	dialWait = time.Second
-	// addrsMost bounds the launchers that are tried.
-	addrsMost = 8
 )
 
 // beginCommand is filch pool begin, the batch script of an allocation.
@@ -92,16 +87,7 @@ func (b *beginning) begin() error {
 func (b *beginning) answered() bool {
 	text, err := place.ReadPrivate(b.invitation)
 	contact := place.Contact{}
-	if err != nil || json.Unmarshal(text, &contact) != nil {
-		return false
-	}
-	for _, addr := range contact.Addrs[:min(len(contact.Addrs), addrsMost)] {
-		if c, err := net.DialTimeout("tcp", addr, dialWait); err == nil {
-			_ = c.Close()
-			return true
-		}
-	}
-	return false
+	return err == nil && json.Unmarshal(text, &contact) == nil && contact.Answering() != ""
 }
 
 // record copies the record of the pool, which lies beside the queue of the instance: the queue

@@ -373,19 +373,27 @@ func (n *coordinator) end() {
 		}
 	}
 	leaveStale(n.base, n.instance)
-	own, err := place.ReadSecret(n.home.Secret())
-	ours, left := err == nil && bytes.Equal(own, n.secret), filepath.Join(string(n.home), leftFile)
-	_, err = os.Stat(left)
-	keeps := n.made || err == nil // the home, for all allocations
+	keeps, last := n.keepsHome(), !goesOn(n.home)
 	switch {
-	case ours && n.made && goesOn(n.home): // the last allocation removes the home
-		_ = os.WriteFile(left, nil, 0o600)
-	case ours && keeps && !goesOn(n.home):
+	case keeps && last:
 		_ = n.home.Remove()
-		leaveQueues(n.home)
-	case n.invited != nil:
+	case keeps: // the last allocation removes the home
+		_ = os.WriteFile(filepath.Join(string(n.home), leftFile), nil, 0o600)
+	}
+	if keeps && last || n.invited != nil {
 		leaveQueues(n.home)
 	}
+}
+
+// keepsHome reports whether this allocation made the home of the instance, or the one that made
+// the home has left it to the others.
+func (n *coordinator) keepsHome() bool {
+	own, err := place.ReadSecret(n.home.Secret())
+	if err != nil || !bytes.Equal(own, n.secret) {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(string(n.home), leftFile))
+	return n.made || err == nil
 }
 
 // joined reports whether any node of a link has joined.

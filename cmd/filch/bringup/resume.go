@@ -2,12 +2,10 @@ package bringup
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -37,10 +35,8 @@ type oldQueue struct {
 }
 
 const (
-	dialWait    = time.Second      // for the connection to a launcher
-	resumeWait  = 15 * time.Minute // for the records of a queue to be written
-	pruneBytes  = 256 << 20        // of a queue to search for unfinished tasks
-	resumeTries = 8                // addresses to try
+	resumeWait = 15 * time.Minute // for the records of a queue to be written
+	pruneBytes = 256 << 20        // of a queue to search for unfinished tasks
 )
 
 // findQueue finds the queue of --resume, before anything is started; joins says that the
@@ -117,23 +113,7 @@ func listening(home place.Home) string {
 	if err != nil {
 		return ""
 	}
-	var mu sync.Mutex // guards alive
-	alive := ""
-	var all sync.WaitGroup
-	for _, addr := range c.Addrs[:min(len(c.Addrs), resumeTries)] {
-		all.Go(func() {
-			conn, err := net.DialTimeout("tcp", addr, dialWait)
-			if err != nil {
-				return
-			}
-			_ = conn.Close()
-			mu.Lock()
-			defer mu.Unlock()
-			alive = addr
-		})
-	}
-	all.Wait()
-	return alive
+	return c.Answering()
 }
 
 // clearOld removes the files of killed launchers of this name, whose queue goes

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -107,6 +110,33 @@ func (h Home) WriteContact(c Contact) error {
 		return err
 	}
 	return WritePrivate(h.Contact(), append(b, '\n'))
+}
+
+// Limits of Answering.
+const (
+	answerTries = 8           // addresses
+	answerWait  = time.Second // for a connection
+)
+
+// Answering is an address of the first 8 that answers within a second, "" when none does.
+func (c *Contact) Answering() string {
+	var mu sync.Mutex // guards alive
+	alive := ""
+	var all sync.WaitGroup
+	for _, addr := range c.Addrs[:min(len(c.Addrs), answerTries)] {
+		all.Go(func() {
+			conn, err := net.DialTimeout("tcp", addr, answerWait)
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			alive = addr
+		})
+	}
+	all.Wait()
+	return alive
 }
 
 // ReadContact reads the contact file.
