@@ -17,9 +17,13 @@ import (
 
 // Limits of the runners.
 const (
-	// maxRunners bounds the runners of a node. A node with fewer slots has a runner for
-	// each slot: the runner's thread then forks every task on the CPU where it stands.
+	// maxRunners bounds the runners of a node. Where slots are processors, a node with fewer
+	// slots has a runner for each slot: the runner's thread then forks every task on the CPU
+	// where it stands.
 	maxRunners = 16
+	// slotsPerRunner is how many slots one runner serves where slots are not processors: a
+	// runner forks some thousand tasks a second, one at a time.
+	slotsPerRunner = 16
 	// startsPerFrame bounds the starts in one frame.
 	startsPerFrame = 256
 	// runnerTries in a row may fail before tasks are refused.
@@ -178,14 +182,15 @@ func (rs *Runners) Start(s launcher.TaskStart) {
 }
 
 // choose returns the runner for a task: that of the task before it, else that of its first
-// CPU, else the runner with the fewest tasks. CPUs are shared out among the runners as they
-// come into use.
+// CPU, else of the runners for slots without a CPU the one with the fewest tasks. CPUs are
+// shared out among the runners as they come into use.
 func (rs *Runners) choose(s *launcher.TaskStart) *runnerProcess {
 	if r := rs.bySerial[s.After]; r != nil {
 		return r
 	}
 	if len(s.CPUs) == 0 {
-		return slices.MinFunc(rs.all, func(a, b *runnerProcess) int { return len(a.tasks) - len(b.tasks) })
+		few := min((int(rs.slots)+slotsPerRunner-1)/slotsPerRunner, len(rs.all))
+		return slices.MinFunc(rs.all[:max(few, 1)], func(a, b *runnerProcess) int { return len(a.tasks) - len(b.tasks) })
 	}
 	r := rs.byCPU[s.CPUs[0]]
 	if r == nil {

@@ -81,12 +81,21 @@ func TestRunnersShareCPUs(t *testing.T) {
 	if r := rs.choose(&launcher.TaskStart{After: 7, CPUs: []int32{16}}); r != rs.all[3] {
 		t.Error("a successor has another runner than the task before it")
 	}
-	for i, r := range rs.all {
-		for serial := range 3 - i%3 {
-			r.tasks[uint64(serial)] = launcher.TaskStart{}
+}
+
+// Where slots are not processors, a runner serves 16 slots, and a task goes to the runner with
+// the fewest tasks.
+func TestRunnersOfSlotsWithoutCPUs(t *testing.T) {
+	for _, c := range []struct{ slots, busy, want int32 }{{1, 0, 0}, {16, 0, 0}, {16, 9, 0}, {17, 3, 1}, {48, 0, 0}, {48, 2, 1}, {1000, 1, 1}} {
+		rs := NewRunners(inputs.New("n1", watch.Discard()), nil, c.slots, nil)
+		for range min(c.slots, maxRunners) {
+			rs.all = append(rs.all, &runnerProcess{tasks: map[uint64]launcher.TaskStart{}})
 		}
-	}
-	if r := rs.choose(&launcher.TaskStart{}); r != rs.all[2] {
-		t.Error("a task without CPUs did not go to the runner with the fewest tasks")
+		for serial := range uint64(c.busy) {
+			rs.all[0].tasks[serial] = launcher.TaskStart{}
+		}
+		if r := rs.choose(&launcher.TaskStart{}); r != rs.all[c.want] {
+			t.Errorf("%d slots, the first runner with %d tasks: another runner than number %d has the next task", c.slots, c.busy, c.want)
+		}
 	}
 }
