@@ -84,8 +84,8 @@ test: ## what every user can: units, scenes, scripts, some seeds, real MPI on vi
 # SIZED those with simulations that are smaller with -short, and LARGE names these. TIMED
 # names the tests of ./launcher/proc that -short leaves out.
 ROOTED   := ./testbed/dashboard ./testbed/metrics ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
-SIZED    := ./launcher/node ./mtc ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
-LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$
+SIZED    := ./launcher/node ./mtc ./testbed/sim/baseline ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$|^TestMatrix
 TIMED    := ^TestSilentLauncher$$|^TestKeeperStopped
 
 # The simulations need both cores and no clock; the tests as root mostly wait for a clock.
@@ -118,6 +118,7 @@ sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault se
 	$(GO) run ./testbed/sim/instance/cmd -nodes 256 -jobs 100 -tasks 25000 -seeds 0
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
 	$(GO) run ./testbed/sim/makespan/cmd
+	$(GO) run ./testbed/sim/baseline/cmd
 	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 
 sim-million: ## a million seeds of the metadata store: hours
