@@ -28,6 +28,20 @@ func Equal(nodes, slots, each int, length time.Duration) Bag {
 	return b
 }
 
+// SubSecond is a bag of tasks of 1 ms to 1 s, evenly by the logarithm of the length.
+func SubSecond(nodes, slots, each int, seed uint64) Bag {
+	b := Equal(nodes, slots, each, 0)
+	b.Name, b.Seed = fmt.Sprintf("%d tasks of 1 ms to 1 s a slot", each), seed
+	d := b.draws()
+	for i := range b.Lengths {
+		b.Lengths[i] = time.Duration(float64(time.Millisecond) * math.Pow(1000, d.Unit()))
+	}
+	return b
+}
+
+// draws are the dice that make a bag; the runs of the bag draw from other streams.
+func (b *Bag) draws() *engine.Dice { return engine.NewDice(b.Seed, 9) }
+
 // Ideal is the time in which all slots would do the work (MATRIX v1, 4.1.2).
 func (b *Bag) Ideal() time.Duration {
 	sum := time.Duration(0)

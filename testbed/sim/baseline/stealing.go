@@ -20,6 +20,9 @@ type Stealing struct {
 // are not printed.
 var Matrix = Stealing{Poll: time.Millisecond, Most: time.Second, Ask: 2 * time.Microsecond, Move: 34 * time.Microsecond}
 
+// MatrixAlone is the algorithm alone: moves of tasks take no time of the victim.
+var MatrixAlone = Stealing{Poll: time.Millisecond, Most: time.Second, Ask: 2 * time.Microsecond}
+
 // thief is a node that looks for tasks.
 type thief struct {
 	*node

@@ -22,6 +22,10 @@ func Bags() []Named {
 		{"filch", OursMax, func(b *Bag) (Took, error) { return Ours(b, policy.Hierarchical) }},
 		{"filch, lifelines", OursMax, func(b *Bag) (Took, error) { return Ours(b, policy.Lifeline) }},
 		{"random stealing (MATRIX v1)", 0, Matrix.Run},
+		{"the same, moves cost nothing", 0, MatrixAlone.Run},
+		{"CloudKon", 0, SQS.Run},
+		{"Sparrow, ratio 1.05", 0, Sparrow105.Run},
+		{"Sparrow, ratio 2", 0, Sparrow2.Run},
 		{"central queue (Falkon)", 0, Falkon.Run},
 		{"central queue (Slurm)", 0, Slurm.Run},
 	}
@@ -49,5 +53,5 @@ func PrintBag(out io.Writer, b *Bag, list []Named) error {
 
 // Default are the bags of the command.
 func Default(nodes, slots, each int, length time.Duration) []Bag {
-	return []Bag{Equal(nodes, slots, each, length)}
+	return []Bag{Equal(nodes, slots, each, length), SubSecond(nodes, slots, each, 1)}
 }
