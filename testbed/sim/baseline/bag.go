@@ -82,14 +82,14 @@ type node struct {
 	ran   int
 }
 
-// eventsMax bounds the events of a run, by task and by node.
-const eventsMax = 100_000
+// eventsMax bounds the events of a run.
+const eventsMax = 500_000_000
 
 // newWorld makes nodes, and more hosts behind these for schedulers.
 func newWorld(b *Bag, more int) *world {
 	w := &world{bag: b, left: len(b.Lengths)}
 	n := b.Nodes + more
-	w.Engine = engine.New(engine.Options{Seed: b.Seed, Hosts: n, Links: engine.Quiet(), Steps: eventsMax * uint64(len(b.Lengths)+n)})
+	w.Engine = engine.New(engine.Options{Seed: b.Seed, Hosts: n, Links: engine.Quiet(), Steps: eventsMax})
 	w.dice = w.Dice(1)
 	for i := range n {
 		h := &node{w: w, index: i, free: b.Slots}

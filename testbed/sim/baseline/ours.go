@@ -7,7 +7,9 @@ import (
 	"github.com/filch-hpc/filch/mtc"
 	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/submit"
+	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
+	"github.com/filch-hpc/filch/testbed/sim/instance"
 	"github.com/filch-hpc/filch/testbed/sim/tasks"
 )
 
@@ -34,4 +36,27 @@ func Ours(b *Bag, victims policy.Victims) (Took, error) {
 	t.Rate = float64(len(b.Lengths)) / t.Makespan.Seconds()
 	t.Messages = float64(sent) / float64(len(b.Lengths))
 	return t, nil
+}
+
+// slotsOfNode is the slots of a node that gangs take whole.
+const slotsOfNode = 16
+
+// OurGangs runs gangs with the shipped nodes: a job takes all slots of each of its nodes. A run
+// with [stealer.ReleaseAll] ends after a minute.
+func OurGangs(g *Gangs, p stealer.Policy) (Launched, error) {
+	slots := make([]int, len(g.Sizes))
+	for i, n := range g.Sizes {
+		slots[i] = n * slotsOfNode
+	}
+	s := instance.Submitted(g.Name, g.Nodes, slotsOfNode, slots, g.Runs, g.Seed)
+	if s.Policy = p; p.Kind == stealer.ReleaseAll {
+		s.Until = time.Minute
+	}
+	r := s.Run()
+	if len(r.Broken) > 0 {
+		return Launched{}, fmt.Errorf("cannot run %s on %d shipped nodes: %v", g.Name, g.Nodes, r.Broken)
+	}
+	l := Launched{Jobs: r.Started, Makespan: r.Makespan, Events: r.Events, Messages: r.PerNode * float64(g.Nodes)}
+	l.Rate = float64(l.Jobs) / max(l.Makespan.Seconds(), 1e-9)
+	return l, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/stealer"
 )
 
 // Named is a scheduler of bags.
@@ -26,6 +27,7 @@ func Bags() []Named {
 		{"CloudKon", 0, SQS.Run},
 		{"Sparrow, ratio 1.05", 0, Sparrow105.Run},
 		{"Sparrow, ratio 2", 0, Sparrow2.Run},
+		{"hierarchy (Falkon)", 0, FalkonTree.Run},
 		{"central queue (Falkon)", 0, Falkon.Run},
 		{"central queue (Slurm)", 0, Slurm.Run},
 	}
@@ -49,6 +51,53 @@ func PrintBag(out io.Writer, b *Bag, list []Named) error {
 	t.Flush()
 	fmt.Fprintln(out)
 	return nil
+}
+
+// NamedGangs is a scheduler of gangs.
+type NamedGangs struct {
+	Name string
+	Max  int // the most nodes; 0: any number
+	Run  func(g *Gangs) (Launched, error)
+}
+
+// GangSchedulers are the shipped nodes, then the baselines.
+func GangSchedulers() []NamedGangs {
+	return []NamedGangs{
+		{"filch", OursMax, func(g *Gangs) (Launched, error) { return OurGangs(g, stealer.Policy{}) }},
+		{"release all (MATRIX v1)", OursMax, func(g *Gangs) (Launched, error) { return OurGangs(g, stealer.Policy{Kind: stealer.ReleaseAll}) }},
+		{"SLURM++ v1", 0, SlurmPP1.Run},
+		{"SLURM++ v2", 0, SlurmPP2.Run},
+		{"Slurm", 0, Slurmctld.Run},
+	}
+}
+
+// PrintGangs runs gangs with each scheduler and prints a row for each.
+func PrintGangs(out io.Writer, g *Gangs, list []NamedGangs) error {
+	fmt.Fprintf(out, "%s for %v, %d nodes, seed %d, ideal %.3f s\n\n", g.Name, g.Runs, g.Nodes, g.Seed, g.Ideal().Seconds())
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "scheduler\tjobs\tmakespan\tefficiency\tjobs/s\tmessages/job")
+	for _, s := range list {
+		if s.Max > 0 && g.Nodes > s.Max {
+			continue
+		}
+		r, err := s.Run(g)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "%s\t%d/%d\t%.3f s\t%.1f %%\t%.1f\t%.1f\n", s.Name, r.Jobs, len(g.Sizes), r.Makespan.Seconds(), 100*g.Efficiency(&r), r.Rate, r.Messages)
+	}
+	t.Flush()
+	fmt.Fprintln(out)
+	return nil
+}
+
+// DefaultGangs are the three sizes of jobs of DJL and SLURM++, half as many jobs as nodes.
+func DefaultGangs(nodes int, runs time.Duration) []Gangs {
+	var list []Gangs
+	for _, x := range [][2]int{{1, 1}, {1, 50}, {50, 100}} {
+		list = append(list, Between(nodes, max(nodes/2, 1), min(x[0], nodes), min(x[1], nodes), runs))
+	}
+	return list
 }
 
 // Default are the bags of the command.

@@ -22,6 +22,21 @@ type Scenario struct {
 	Jobs   func(hosts, total int, d *engine.Dice) []job
 }
 
+// Submitted is a scenario of jobs of the given slots, each submitted within ten milliseconds to
+// a host drawn at random.
+func Submitted(name string, hosts, slotsEach int, sizes []int, runs time.Duration, seed uint64) Scenario {
+	return Scenario{
+		Name: name, Hosts: hosts, Slots: slotsEach, Seed: seed,
+		Jobs: func(hosts, _ int, d *engine.Dice) []job {
+			jobs := burst(hosts, len(sizes), 0, 10*time.Millisecond, runs, d)
+			for i := range jobs {
+				jobs[i].Slots = sizes[i]
+			}
+			return jobs
+		},
+	}
+}
+
 // Result is what a scenario showed.
 type Result struct {
 	Scenario
