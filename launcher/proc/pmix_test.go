@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -188,6 +189,38 @@ func TestPMIxCancelled(t *testing.T) {
 		b.untilDone()
 		if left := segments(b.place.Dir); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// Ranks of a program of MPICH that end at once under PMIx run alone, and end with 0: the keeper of
+// the first rank says so. A program without MPI needs no warning.
+func TestRanksThatEndedAloneAreSaid(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/main.c", []byte("int main(void) { return 0; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"-shared", "-o", dir + "/libmpich.so.12", "-Wl,-soname,libmpich.so.12", "-xc", "/dev/null"},
+		{"-o", dir + "/alone", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", dir + "/main.c", dir + "/libmpich.so.12"},
+		{"-o", dir + "/none", dir + "/main.c"},
+	} {
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v: %s; %s", err, out, needPMIx)
+		}
+	}
+	warning := "rank 0 uses MPICH, which needs PMI, and none of the 2 ranks on n3 asked for the others before its end: each ran alone; try --mpi=pmi1"
+	for _, c := range []struct{ program, mpi, want string }{{"alone", "pmix", warning}, {"alone", "auto", ""}, {"alone", "none", ""}, {"none", "pmix", ""}} {
+		b := newBoss(t)
+		o := newOrder(2, dir+"/"+c.program)
+		o.MPI = c.mpi
+		b.run(o)
+		s := b.untilDone()
+		if s.ready != nil && s.ready.Err != nil {
+			t.Fatalf("%+v; %s", s.ready.Err, needPMIx)
+		}
+		if got := strings.Join(s.warns, "; "); got != c.want || len(s.ends) != 2 {
+			t.Errorf("--mpi=%s %s: warned %q of %d ends, want %q", c.mpi, c.program, got, len(s.ends), c.want)
 		}
 	}
 }

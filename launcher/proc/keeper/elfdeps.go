@@ -35,9 +35,12 @@ func harmlessLib(name string) bool {
 	return false
 }
 
-// needsOpenMPI reports whether a program is linked with Open MPI, directly or through a
+// needsOpenMPI reports whether a program is linked with Open MPI.
+func needsOpenMPI(exe proc.Program, env []string) bool { return needs(exe, env, openMPI) }
+
+// needs reports whether a program is linked with a library, directly or through another
 // library: a linker leaves out libraries that the program itself does not call.
-func needsOpenMPI(exe proc.Program, env []string) bool {
+func needs(exe proc.Program, env []string, library func(names []string) bool) bool {
 	type object struct {
 		path string
 		info proc.Binary
@@ -50,7 +53,7 @@ func needsOpenMPI(exe proc.Program, env []string) bool {
 	for len(queue) > 0 && len(seen) < needsFiles {
 		o := queue[0]
 		queue = queue[1:]
-		if openMPI(o.info.Needed) {
+		if library(o.info.Needed) {
 			return true
 		}
 		if o.info.RunPath == "" {

@@ -84,6 +84,14 @@ func openMPI(libs []string) bool {
 	})
 }
 
+// mpich reports whether libs has a library of MPICH, or of a derivative with the same binary
+// interface: libmpich.so.12, libmpi.so.12.
+func mpich(libs []string) bool {
+	return slices.ContainsFunc(libs, func(l string) bool {
+		return strings.HasPrefix(l, "libmpich") || strings.HasPrefix(l, "libmpi") && strings.HasSuffix(l, ".so.12")
+	})
+}
+
 // interpreted reports whether a script or its interpreter is likely to load Open MPI: the
 // needed libraries of an interpreter do not show this. The signs are the loaded
 // environment modules and, for Python, the mpi4py that this Python would import.

@@ -194,6 +194,7 @@ func (j *job) gone(r *rank, ws unix.WaitStatus, ru *unix.Rusage) {
 	j.in.abandon(r)
 	state := j.mpi.closed(r)
 	j.mpi.explainRefusal(r)
+	j.mpi.tellAlone()
 	e := launcher.RankEnd{Usage: j.keeper.meter.Usage(ru)}
 	switch {
 	case ws.Signaled():

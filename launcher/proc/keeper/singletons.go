@@ -20,15 +20,13 @@ const (
 // lookForSingletons warns, once, of ranks with an MPI library that asks for another
 // protocol than the keeper serves: each rank then runs as a job of size 1, and all end
 // with 0. The search finds ranks started
-// through an interpreter or a shell, while they run; refusedAlone finds them at their end.
+// through an interpreter or a shell, while they run; explainRefusal and tellAlone find ranks at
+// their end.
 func (w *wireup) lookForSingletons(after time.Duration) {
 	if w.engine == nil || w.job.order.Launch.Size < 2 || after > singletonLast {
 		return
 	}
-	lib, name, asks, fate, remedy := "/libmpi.so.40", "Open MPI", "PMIx", "MPI_Init fails, or each runs alone", "pmix"
-	if w.pmix != nil {
-		lib, name, asks, fate, remedy = "/libmpich.so.", "MPICH", "PMI", "each runs alone", "pmi1"
-	}
+	o := w.others()
 	w.look = w.job.keeper.poll.After(after, func() {
 		w.look = nil
 		if w.alone || w.engine.Spoke() {
@@ -38,16 +36,56 @@ func (w *wireup) lookForSingletons(after time.Duration) {
 			if r.phase != rankRunning {
 				continue
 			}
-			if maps(r.pid, lib) {
+			if maps(r.pid, o.lib) {
 				w.alone = true
 				w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s has asked for the others: %s; try --mpi=%s",
-					r.id, name, asks, len(w.job.ranks), w.job.node(), fate, remedy))
+					r.id, o.name, o.asks, len(w.job.ranks), w.job.node(), o.fate, o.remedy))
 				return
 			}
 			break
 		}
 		w.lookForSingletons(4 * after)
 	})
+}
+
+// otherMPI is an MPI library that asks for another protocol than the keeper serves.
+type otherMPI struct {
+	lib, name, asks, remedy string
+	fate, was               string // of the ranks
+	linked                  func(libs []string) bool
+}
+
+func (w *wireup) others() otherMPI {
+	if w.pmix != nil {
+		return otherMPI{"/libmpich.so.", "MPICH", "PMI", "pmi1", "each runs alone", "each ran alone", mpich}
+	}
+	return otherMPI{"/libmpi.so.40", "Open MPI", "PMIx", "pmix", "MPI_Init fails, or each runs alone", "MPI_Init failed, or each ran alone", openMPI}
+}
+
+// tellAlone warns when the last rank of the first node ends before the search found the
+// library in a rank, if the program is linked with such a library and no rank asked for the
+// others. Without --mpi, the keeper serves PMI only to programs that are not linked with Open
+// MPI, and reads no file here.
+func (w *wireup) tellAlone() {
+	auto := w.job.what.MPI == mpiAuto || w.job.what.MPI == ""
+	if w.engine == nil || w.alone || w.job.alive > 0 || w.job.order.Launch.Size < 2 || auto && w.pmix == nil || w.engine.Spoke() {
+		return
+	}
+	o := w.others()
+	for _, r := range w.job.ranks {
+		if r.id != 0 || r.told {
+			continue
+		}
+		env, python := w.job.programEnv(r.program), r.exe.Path
+		if !r.exe.Info.IsELF {
+			python = r.exe.Script
+		}
+		if needs(r.exe, env, o.linked) || mentionsMPI4py(r.argv, cwdOf(&w.job.what, r.program)) && o.linked(mpi4pyNeeds(python, env)) {
+			w.alone = true
+			w.job.warn(fmt.Sprintf("rank 0 uses %s, which needs %s, and none of the %d ranks on %s asked for the others before its end: %s; try --mpi=%s",
+				o.name, o.asks, len(w.job.ranks), w.job.node(), o.was, o.remedy))
+		}
+	}
 }
 
 // mapsProcesses is the number of processes of one rank in which maps looks for a library.
