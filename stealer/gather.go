@@ -15,6 +15,10 @@ const (
 	// ask; the wait doubles up to AskAgainMax.
 	askAgain    = 250 * time.Millisecond
 	askAgainMax = 4 * time.Second
+	// settleMax is how long a gather that has room for all ranks waits at most for nodes which
+	// lend a part of their room, and were asked for the rest: else the nodes whose answers came
+	// first would get the larger parts.
+	settleMax = 20 * time.Millisecond
 	// refusedAgain is the wait before the gather asks a refusing node again.
 	refusedAgain = 5 * time.Second
 )
@@ -115,13 +119,14 @@ type Gather struct {
 	poll    time.Duration
 	again   time.Duration // no cell is due earlier
 	lendAt  time.Duration // when held room is lent; Never: it is, or the gather does not insist
+	settle  time.Duration // until then the gather may settle; Never: no more
 
 	refreshes uint32 // calls of Refresh that asked
 }
 
 // NewGather makes a Gather for a job submitted on self.
 func NewGather(need Need, m *filch.Members, self filch.NodeName, p Policy, seed uint64) *Gather {
-	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never, lendAt: filch.Never}
+	g := &Gather{need: need, policy: p, members: m, self: self, rng: filch.Rand(seed), next: filch.Never, again: filch.Never, lendAt: filch.Never, settle: filch.Never}
 	if p.PollMin <= 0 {
 		g.policy.PollMin = time.Millisecond
 	}
@@ -264,7 +269,7 @@ func (g *Gather) widen(now time.Duration, out *Moves) {
 
 // insist asks every node for all usable room, and to wait.
 func (g *Gather) insist(now time.Duration, out *Moves) {
-	g.stage, g.next, g.lendAt = Insist, filch.Never, now+lendAfter
+	g.stage, g.next, g.lendAt, g.settle = Insist, filch.Never, now+lendAfter, now+settleMax
 	g.round++
 	for i := range g.cells {
 		g.insistOn(now, i, out)
@@ -425,6 +430,9 @@ func (g *Gather) Tick(now time.Duration, out *Moves) {
 		}
 	}
 	g.lend(now, out)
+	if g.settle <= now {
+		g.settle = filch.Never
+	}
 	if g.next > now || g.stage == Insist {
 		return
 	}
@@ -461,7 +469,7 @@ func (g *Gather) repeat(now time.Duration, i int, out *Moves) {
 // Deadline is when [Gather.Tick] is due.
 func (g *Gather) Deadline() time.Duration {
 	if g.stage == Insist {
-		return min(g.again, g.lendAt)
+		return min(g.again, g.lendAt, g.settle)
 	}
 	return min(g.next, g.again)
 }

@@ -17,10 +17,18 @@ func (g *Gather) Ready() ([]Share, bool) {
 
 // Placed is Ready, with the spare nodes.
 func (g *Gather) Placed() (shares, spares []Share, ok bool) {
-	if g.sum < int64(g.need.Ranks) {
+	if g.sum < int64(g.need.Ranks) || g.settling() {
 		return nil, nil, false
 	}
 	return g.need.Place(g.offers((*cell).launchable), g.self)
+}
+
+// settling reports whether a node that lends a part of its room has not answered yet to the ask
+// for the rest.
+func (g *Gather) settling() bool {
+	return g.settle != filch.Never && slices.ContainsFunc(g.cells, func(c cell) bool {
+		return c.open && c.insists && c.ranks() > 0 && c.ranks() < c.limit
+	})
 }
 
 // Rest lists the room to give back once the shares were launched: other leases,
