@@ -76,7 +76,7 @@ func shownState(j *launcher.JobInfo) string {
 // jobColumns are the columns of filch ps and filch history.
 var jobColumns = []jobColumn{
 	numberColumn("id", func(j *launcher.JobInfo) filch.JobID { return j.ID }, func(j *launcher.JobInfo) string { return j.ID.String() }),
-	textColumn("name", func(j *launcher.JobInfo) string { return clip(j.Name, 24) }),
+	textColumn("name", func(j *launcher.JobInfo) string { return ui.Clip(j.Name, 24) }),
 	textColumn("kind", func(j *launcher.JobInfo) string { return j.Kind }),
 	{"state", "STATE", false, shownState, byNumber(func(j *launcher.JobInfo) int { return slices.Index(jobStates, j.State) })},
 	numberColumn("code", func(j *launcher.JobInfo) int64 {
@@ -113,24 +113,24 @@ var jobColumns = []jobColumn{
 		}
 		return parentOf(j).String()
 	}),
-	textColumn("nodes", func(j *launcher.JobInfo) string { return dash(clip(spec.FormatHosts(j.Nodes), 60)) }),
+	textColumn("nodes", func(j *launcher.JobInfo) string { return dash(ui.Clip(spec.FormatHosts(j.Nodes), 60)) }),
 	textColumn("origin", func(j *launcher.JobInfo) string { return dash(string(j.Origin)) }),
-	textColumn("cause", func(j *launcher.JobInfo) string { return dash(clip(j.Cause, 100)) }),
-	textColumn("reason", func(j *launcher.JobInfo) string { return dash(clip(cancelReason(j), 60)) }),
+	textColumn("cause", func(j *launcher.JobInfo) string { return dash(ui.Clip(j.Cause, 100)) }),
+	textColumn("reason", func(j *launcher.JobInfo) string { return dash(ui.Clip(cancelReason(j), 60)) }),
 	textColumn("tasks", func(j *launcher.JobInfo) string {
 		if cli.IsTasks(j) {
-			return clip(taskCounts(j.Tasks), 60)
+			return ui.Clip(taskCounts(j.Tasks), 60)
 		}
 		return fmt.Sprint(j.Ranks)
 	}),
 	textColumn("where", func(j *launcher.JobInfo) string {
 		switch {
 		case cli.IsTasks(j):
-			return clip(taskCounts(j.Tasks), 60)
+			return ui.Clip(taskCounts(j.Tasks), 60)
 		case len(j.Nodes) == 0:
-			return clip(j.Cause, 60)
+			return ui.Clip(j.Cause, 60)
 		}
-		return clip(spec.FormatHosts(j.Nodes), 60)
+		return ui.Clip(spec.FormatHosts(j.Nodes), 60)
 	}),
 }
 

@@ -95,3 +95,16 @@ func TestJobColumns(t *testing.T) {
 		t.Errorf("got %v, %v", chosen, err)
 	}
 }
+
+// Behind a pipe, no cell of a table is cut.
+func TestPipesGetWholeCells(t *testing.T) {
+	j := &launcher.JobInfo{ID: 1, Kind: "run", State: "waiting", Name: strings.Repeat("name", 20), Cause: strings.Repeat("cause ", 50)}
+	for i := range jobColumns {
+		c := &jobColumns[i]
+		for _, text := range []string{j.Name, j.Cause} {
+			if got := c.cell(j); strings.HasPrefix(got, text[:8]) && got != text {
+				t.Errorf("column %s has %q", c.name, got)
+			}
+		}
+	}
+}

@@ -110,14 +110,6 @@ func sayLacks(c *client.Client, all bool) error {
 	return nil
 }
 
-// clip shortens a cell.
-func clip(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
-}
-
 func infoCommand(g *cli.Global) *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
@@ -458,7 +450,7 @@ func holderLine(e *launcher.Explanation, h *launcher.HolderInfo) string {
 	case h.Job == e.Job:
 		text = "this job"
 	case h.Kind != "":
-		text += fmt.Sprintf(" (%s %s)", h.Kind, clip(h.Name, 24))
+		text += fmt.Sprintf(" (%s %s)", h.Kind, ui.Clip(h.Name, 24))
 	}
 	text += fmt.Sprintf(" holds %s on %s", filch.Plural(int(h.Slots), "slot"), spec.FormatHosts(h.Nodes))
 	if h.Tasks > 0 {

@@ -95,8 +95,8 @@ var columns = []column{
 		}
 		return ""
 	}, nil, nil},
-	{"command", "the command, or the line", false, func(t *Row) string { return clip(t.Command, commandWidth) }, func(t *Row) string { return t.Command }, nil},
-	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
+	{"command", "the command, or the line", false, func(t *Row) string { return ui.Clip(t.Command, commandWidth) }, func(t *Row) string { return t.Command }, nil},
+	{"stderr", "last line of standard error; only on request for a task that ended well", false, func(t *Row) string { return ui.Clip(t.Stderr, stderrWidth) }, func(t *Row) string { return t.Stderr }, nil},
 }
 
 // shownState is the state, or held for a task that does not start while somebody holds its job.
@@ -157,14 +157,6 @@ func codeOr(t *Row, none int32) int32 {
 		return none
 	}
 	return *t.Code
-}
-
-// clip shortens a cell.
-func clip(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
 }
 
 // columnOf finds a column by its name.

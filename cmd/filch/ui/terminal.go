@@ -2,6 +2,7 @@ package ui
 
 import (
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/filch-hpc/filch/launcher"
@@ -15,6 +16,17 @@ const (
 )
 
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+var toTerminal = sync.OnceValue(func() bool { return IsTerminal(os.Stdout) })
+
+// Clip shortens a cell of a table on a terminal. A program behind a pipe, and a file, get
+// the whole text.
+func Clip(s string, most int) string {
+	if r := []rune(s); len(r) > most && toTerminal() {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
 
 // colors reports whether text for f may have colors: f is a terminal that knows colors,
 // and the user has not set NO_COLOR (no-color.org).
