@@ -51,6 +51,8 @@ type JobInfo struct {
 	Void *Void `json:"void,omitempty"`
 	// Of a run without an end.
 	Outlook *Outlook `json:"outlook,omitempty"`
+	// Of a single run: the ends of its ranks, for [ReadRankRows]; Nodes has the nodes.
+	Rows []byte `json:"rank_rows,omitempty"`
 }
 
 // Outlook is what the origin of a run knows about the room and the time that the run takes. Times

@@ -59,6 +59,7 @@ type EndRecord struct {
 	Ranks []RankEnd
 	Bad   int32
 	Usage filch.Usage // of all ranks of the last attempt
+	Rows  []byte      // as in [JobInfo]
 }
 
 // ParticipantRecord says that a participant of a launched job is done, and keeps the ends
@@ -75,6 +76,7 @@ type ParticipantRecord struct {
 	Cause   Cause // the first cause of the job so far
 	Code    int32 // the exit code for Cause
 	Usage   filch.Usage
+	Rows    []byte // of the ranks of the participant, in the order of the launch
 }
 
 // LostParticipant is a lost or forgotten participant whose ranks may still run.

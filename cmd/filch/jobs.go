@@ -120,8 +120,9 @@ func infoCommand(g *cli.Global) *cobra.Command {
 was submitted, queued, moved from node to node, staged and run, each by the clock of the
 node. Nodes remember the last 4,096 arrivals on their queue: of older tasks, moves are not
 known any more. Of a task with several attempts, ends tells how each attempt ended, as far as
-the nodes still have the events of these ends.`,
-		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200\n  filch info 7.5,7-9 12.project",
+the nodes still have the events of these ends. JOB.RANKS shows ranks of a run: the node,
+the end, the memory and the processor time of each.`,
+		Example: "  filch info last\n  filch info 3-5 --json\n  filch info 7.1200\n  filch info 7.5,7-9 12.project\n  filch info 29.0-3",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, list, err := tasklist.Named(g, args)
@@ -164,24 +165,22 @@ func eachTask(named []cli.JobTasks, f func(job filch.JobID, task int32) error) e
 // showAll shows jobs and tasks; for a single job or task the JSON is no list.
 func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 	var list []any
-	full := map[int]string{}         // by place in the list
-	shared := map[filch.JobID]bool{} // runs of which ranks are named
+	full := map[int]string{}           // by place in the list
+	runs := map[filch.JobID]*ranksOf{} // of which ranks are named
 	err := eachTask(named, func(job filch.JobID, task int32) error {
+		if r := runs[job]; r != nil && task >= 0 {
+			return r.add(&list, task)
+		}
 		var j launcher.JobInfo
 		if err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()); err != nil {
 			return err
 		}
-		if task >= max(j.Ranks, 1) && !cli.IsTasks(&j) {
-			return cli.NoRank(&j, task)
-		}
 		if task >= 0 && !cli.IsTasks(&j) {
-			if shared[job] {
-				return nil
-			}
-			shared[job] = true
-			ui.Say(fmt.Sprintf("a rank has no description of its own: job %d is shown", job))
+			runs[job] = newRanks(c, &j)
+			return runs[job].add(&list, task)
 		}
-		if task < 0 || !cli.IsTasks(&j) {
+		if task < 0 {
+			j.Rows = nil
 			list = append(list, tasklist.Describe(c, &j))
 			return nil
 		}
@@ -203,6 +202,8 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 		switch v := v.(type) {
 		case tasklist.Job:
 			printJob(v)
+		case *rankInfo:
+			printRank(v)
 		case *tasklist.Row:
 			printTask(v, full[i])
 		}

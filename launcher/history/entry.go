@@ -38,9 +38,10 @@ type Entry struct {
 
 // AppendTo appends the line of e.
 func (e *Entry) AppendTo(b []byte) ([]byte, error) {
-	line, err := json.Marshal(e)
+	short := *e
+	short.Job.Rows = nil
+	line, err := json.Marshal(&short)
 	if err == nil && len(line) > maxLine {
-		short := *e
 		short.Job.Nodes, short.Job.Earlier, short.Job.Spares, short.Job.Bad = nil, nil, nil, nil
 		line, err = json.Marshal(&short)
 	}

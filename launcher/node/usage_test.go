@@ -44,6 +44,28 @@ func TestWhatRanksUsedIsKept(t *testing.T) {
 	}
 	if i, ok := w.nodes["n1"].node.Job(w.Now(), id); !ok || i.Used != want {
 		t.Errorf("the next launcher says that the job used %+v, %v, want %+v", i.Used, ok, want)
+	} else {
+		ownUsage(t, "the next launcher", &i)
+	}
+	for _, i := range w.nodes["n1"].node.Jobs(w.Now()) {
+		if i.Rows != nil {
+			t.Errorf("a list of jobs has %d bytes about the ranks of job %d", len(i.Rows), i.ID)
+		}
 	}
 	w.quiet()
+}
+
+// ownUsage compares what each of the ranks used.
+func ownUsage(t *testing.T, who string, i *launcher.JobInfo) {
+	t.Helper()
+	rows := launcher.ReadRankRows(i.Rows)
+	if len(rows) != 8 {
+		t.Errorf("%s has %d ranks, want 8", who, len(rows))
+	}
+	for r, got := range rows {
+		want := launcher.RankRow{Ended: true, State: filch.OK, Node: int32(r / 4), Usage: filch.Usage{User: 2 * sec, System: sec / 2, PeakBytes: int64(r+1) << 20}}
+		if got != want {
+			t.Errorf("%s says of rank %d %+v, want %+v", who, r, got, want)
+		}
+	}
 }

@@ -122,6 +122,7 @@ func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) 
 	if err := cli.Ask(c, cli.QueryWait, &p.Job, wire.VerbInfo, id.String()); err != nil {
 		return nil, err
 	}
+	p.Job.Rows = nil
 	k.clocks = clocks.Measure(c)
 	p.Instance, p.MadeNS, p.Clocks = instance, time.Now().UnixNano(), k.clocks.String()
 	k.work.Begin, k.work.End = p.Job.Submit, p.Job.Submit+int64((p.Job.Waited+p.Job.Elapsed)*1e9)

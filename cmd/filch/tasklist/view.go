@@ -78,7 +78,7 @@ func openView(c *client.Client, id filch.JobID) (*view, *launcher.JobInfo, error
 		return nil, nil, err
 	}
 	if !cli.IsTasks(&j) {
-		return nil, &j, ui.Misused(filch.Errorf(filch.Invalid, "job %d is a %s: it has ranks, and no tasks", id, j.Kind).WithHint("filch info %d", id))
+		return nil, &j, ui.Misused(filch.Errorf(filch.Invalid, "job %d is a %s: it has ranks, and no tasks", id, j.Kind).WithHint("filch info %d.0-%d shows the ranks", id, max(j.Ranks, 1)-1))
 	}
 	p, err := taskrecords.Open(c, id)
 	if err != nil {

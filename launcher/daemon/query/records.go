@@ -193,7 +193,7 @@ func (sv *Server) waitRemote(job filch.JobID, limit string) (any, error) {
 			continue
 		}
 		info := e.Told()
-		if info.Code != nil || time.Now().After(deadline) {
+		if info.Rows = nil; info.Code != nil || time.Now().After(deadline) {
 			return info, nil
 		}
 		if err := sv.awaitChange(job, v, deadline); err != nil {

@@ -51,6 +51,7 @@ func (sv *Server) waitFor(job filch.JobID, limit string) (any, error) {
 		var ch chan struct{}
 		err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 			info, known = t.Node.Job(t.Now, job)
+			info.Rows = nil
 			if known && info.Code == nil {
 				ch = sv.waits.add(job)
 			}

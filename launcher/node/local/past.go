@@ -61,7 +61,7 @@ func (p *Past) Add(i launcher.JobInfo, e launcher.EndRecord) (forgot []filch.Job
 
 // sizeOf estimates the memory of an ended job.
 func sizeOf(i *launcher.JobInfo, e *launcher.EndRecord) int {
-	k := 512 + len(i.Name) + len(i.Cause) + 24*len(i.Nodes)
+	k := 512 + len(i.Name) + len(i.Cause) + 24*len(i.Nodes) + len(i.Rows)
 	for r := range e.Ranks {
 		k += 160 + len(e.Ranks[r].Text)
 	}
@@ -87,12 +87,13 @@ func (p *Past) Find(id filch.JobID) *Ended {
 	return nil
 }
 
-// Infos describes the jobs, by their end.
+// Infos describes the jobs, by their end, without the rows of ranks.
 func (p *Past) Infos() []launcher.JobInfo {
 	list := make([]launcher.JobInfo, 0, len(p.ring)-p.first)
 	for i := p.first; i < len(p.ring); i++ {
 		if p.ring[i].Info.ID != 0 {
 			list = append(list, p.ring[i].Info)
+			list[len(list)-1].Rows = nil
 		}
 	}
 	return list

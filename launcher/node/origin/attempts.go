@@ -106,7 +106,6 @@ type participant struct {
 	wait    time.Duration
 	back    time.Duration // after a restart of the launcher: the ranks must turn up
 	runsFor time.Duration // if lost: how long the ranks may run from that moment
-	usage   filch.Usage   // of the ended ranks
 }
 
 func (r *run) uses(node filch.NodeName, lease filch.LeaseID) bool {

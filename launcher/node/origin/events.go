@@ -30,7 +30,7 @@ func (j *job) pastAttempt(t *local.Turn, origin filch.NodeName) {
 		return
 	}
 	r := j.run
-	e := launcher.EndRecord{State: r.cause.Kind.State(), Code: r.cause.code, Cause: r.cause.Cause, Usage: r.tally.usage}
+	e := launcher.EndRecord{State: r.cause.Kind.State(), Code: r.cause.code, Cause: r.cause.Cause, Usage: r.tally.rows.Sum}
 	if r.cause.Kind == launcher.CauseNone { // no rank began
 		e.State, e.Code, e.Cause.Text = filch.Lost, filch.ExitOurs, r.halt.reason
 	}

@@ -21,7 +21,7 @@ type tally struct {
 	told  verdict             // the first end caused by a signal of filch
 	refs  int32               // participants with a refusing keeper
 	by    launcher.TaskCounts // ends by state, without ends before a restart
-	usage filch.Usage
+	rows  launcher.RankRows
 }
 
 // OnProgress handles a participant's report of its phase and ends.
@@ -135,8 +135,7 @@ func (a *attempts) takeEnds(t *local.Turn, j *job, i int, m *launcher.Progress) 
 	most := launcher.CountRanks(r.launch.Nodes[i].Ranks)
 	for k := int(s.have) - int(m.First); k < len(m.Ends) && s.have < most; k++ {
 		s.have++
-		s.usage = s.usage.Plus(m.Ends[k].Usage)
-		r.tally.usage = r.tally.usage.Plus(m.Ends[k].Usage)
+		r.tally.rows.Add(i, &m.Ends[k], rankState(&m.Ends[k]))
 		if m.Ends[k].Told {
 			s.told++
 		}

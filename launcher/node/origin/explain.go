@@ -345,11 +345,11 @@ func (j *job) info(now time.Duration, origin filch.NodeName, e *launcher.EndReco
 	i.Tasks = j.tasks(e)
 	if e == nil {
 		if j.run != nil {
-			i.Used = launcher.UsedOf(j.run.tally.usage)
+			i.Used = launcher.UsedOf(j.run.tally.rows.Sum)
 		}
 		return i
 	}
-	i.Used = launcher.UsedOf(e.Usage)
+	i.Used, i.Rows = launcher.UsedOf(e.Usage), e.Rows
 	c := e.Code
 	i.State, i.Code, i.Cause = e.State.String(), &c, e.Cause.Text
 	for k := range e.Ranks {
@@ -418,7 +418,11 @@ func (e *explainer) liveInfo(now time.Duration, j *job) launcher.JobInfo {
 // Job returns a snapshot of a job of this origin.
 func (e *explainer) Job(now time.Duration, id filch.JobID) (launcher.JobInfo, bool) {
 	if j := e.jobs[id]; j != nil {
-		return e.withOutlook(now, j), true
+		i := e.withOutlook(now, j)
+		if j.run != nil {
+			i.Rows = j.run.tally.rows.Encode(j.run.launch.Nodes)
+		}
+		return i, true
 	}
 	if p := e.endings.past.Find(id); p != nil {
 		return p.Info, true

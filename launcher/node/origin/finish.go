@@ -74,7 +74,7 @@ func (j *job) verdict() launcher.EndRecord {
 	if t.refs > 1 {
 		v.Text += fmt.Sprintf(" (and on %d more nodes)", t.refs-1)
 	}
-	e := launcher.EndRecord{State: state, Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad, Usage: t.usage}
+	e := launcher.EndRecord{State: state, Code: v.code, Cause: v.Cause, Ranks: t.list, Bad: t.bad, Usage: t.rows.Sum, Rows: t.rows.Encode(r.launch.Nodes)}
 	if j.req.Policy.HighestRC {
 		e.Code = t.srun
 		if e.Code == 0 && v.Kind != launcher.CauseNone {

@@ -212,7 +212,8 @@ func (a *attempts) recordDone(t *local.Turn, j *job, i int) {
 		return
 	}
 	tally, node := &j.run.tally, j.run.launch.Nodes[i].Node
-	r := &launcher.ParticipantRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.participants[i].lost, Bad: tally.bad, High: tally.high, SRun: tally.srun, Usage: j.run.participants[i].usage}
+	r := &launcher.ParticipantRecord{Job: j.id, Attempt: j.attempt, Index: int32(i), Lost: j.run.participants[i].lost, Bad: tally.bad, High: tally.high, SRun: tally.srun}
+	tally.rows.Keep(r, j.run.launch.Nodes[i].Ranks)
 	r.Cause, r.Code = j.run.cause.Cause, j.run.cause.code
 	for k := range tally.list {
 		if tally.nodes[k] == node {

@@ -242,7 +242,7 @@ func (a *attempts) restoreDone(j *job, p *launcher.ParticipantRecord) {
 	t.ended += launcher.CountRanks(r.launch.Nodes[p.Index].Ranks)
 	t.high, t.srun = max(t.high, p.High), max(t.srun, p.SRun)
 	t.bad = max(t.bad, p.Bad)
-	s.usage, t.usage = p.Usage, t.usage.Plus(p.Usage)
+	t.rows.Restore(p, r.launch.Nodes[p.Index].Ranks)
 	if r.cause.Kind == launcher.CauseNone {
 		r.cause = verdict{p.Cause, p.Code}
 	}

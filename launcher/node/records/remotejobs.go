@@ -99,6 +99,7 @@ func (m *Records) HomedJobs() []launcher.JobInfo {
 			continue // scan reports the damage
 		}
 		i := e.Told()
+		i.Rows = nil
 		if e.Ended() {
 			over = append(over, i)
 		} else {
