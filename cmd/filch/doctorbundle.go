@@ -93,14 +93,14 @@ func writeBundle(g *cli.Global, path string) error {
 	}
 	base, baseErr := place.Base()
 	instances := bringup.InstancesHere(base)
-	if g.Instance != "" {
-		if err := place.CheckInstance(g.Instance); err != nil {
+	if name := cmp.Or(g.Instance, os.Getenv("FILCH_INSTANCE")); name != "" {
+		if err := place.CheckInstance(name); err != nil {
 			return ui.Misused(err)
 		}
-		if !slices.Contains(instances, g.Instance) {
-			return filch.Errorf(filch.NotFound, "no instance %s on this machine", g.Instance).WithHint("without --instance, the bundle has all instances of this machine")
+		if !slices.Contains(instances, name) {
+			return filch.Errorf(filch.NotFound, "no instance %s on this machine", name).WithHint("without --instance and FILCH_INSTANCE, the bundle has all instances of this machine")
 		}
-		instances = []string{g.Instance}
+		instances = []string{name}
 	}
 	b := bundle.New(knownSecrets(instances))
 	if baseErr != nil {
