@@ -241,7 +241,7 @@ func CloseCommand(g *cli.Global) *cobra.Command {
 		GroupID: "jobs",
 		Short:   "close open jobs, so that they end with their last task",
 		Long: `Closes jobs of filch submit --open: no more tasks can be added. A closed job ends when
-all of its tasks have ended.`,
+all of its tasks have ended. Exits with 125 if a job is not open.`,
 		Example: "  filch submit --open --each-line first.txt\n  filch submit --to last --each-line more.txt\n  filch close last",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -250,12 +250,28 @@ all of its tasks have ended.`,
 				return err
 			}
 			defer c.Close()
+			code := 0
 			for _, id := range ids {
-				if err := cli.Ask(c, cli.QueryWait, nil, wire.VerbClose, id.String()); err != nil {
-					return err
+				if err := closeJob(c, id); err != nil {
+					code = max(code, ui.Refuse(err))
 				}
+			}
+			if code != 0 {
+				return ui.Exit(code)
 			}
 			return nil
 		},
 	}
+}
+
+func closeJob(c *client.Client, id filch.JobID) error {
+	var j launcher.JobInfo
+	err := cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, id.String())
+	if err == nil && cli.IsTasks(&j) && !j.Open {
+		return filch.Errorf(filch.Busy, "job %d is not open: there is nothing to close", id)
+	}
+	if err == nil {
+		err = cli.Ask(c, cli.QueryWait, nil, wire.VerbClose, id.String())
+	}
+	return err
 }
