@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,15 +23,17 @@ import (
 
 func RetryCommand(g *cli.Global) *cobra.Command {
 	var show showFlags
-	wait, priority := waitFlags{}, ""
+	again := &retryOptions{}
 	c := &cobra.Command{
-		Use:     "retry JOB[.TASKS]",
+		Use:     "retry JOB[.TASKS]...",
 		GroupID: "run",
 		Short:   "run again the tasks that did not end well",
 		Long: `Submits the tasks of a job that did not end well as a new job with the same options,
-and prints the number of the new job. The tasks keep their numbers: task 7.5 runs again as
-task 12.5 in filch info, logs, export and cancel, with the same FILCH_TASK. With TASKS,
-only the failed tasks among these run again.
+and prints the number of the new job; of several jobs, each becomes a new job. The tasks
+keep their numbers: task 7.5 runs again as task 12.5 in filch info, logs, export and
+cancel, with the same FILCH_TASK. With TASKS, only the failed tasks among these run again.
+Tasks that filch cancel ended one by one run again only with TASKS or --cancelled; the rest
+of a job that was cancelled as a whole, or by --halt, runs again.
 
 For a workflow, all tasks that did not end well run again, and TASKS are refused. The new
 tasks read the files of the tasks that ended well. filch retry waits for the end and brings
@@ -41,58 +44,93 @@ When JOB started after other jobs (--dep), and one of these did not end well, fi
 retry refuses; --dep names the jobs to wait for in their place. With aftercorr, only the
 tasks count for which the tasks of JOB waited: retry the other job as a new job N, then
 the same tasks of JOB with --dep aftercorr:N. A hint names these tasks.`,
-		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17",
-		Args:    cobra.ExactArgs(1),
+		Example: "  filch retry last\n  filch retry 7 --wait --progress\n  filch retry 7.5,17\n  filch retry 7-9",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := show.check(); err != nil {
 				return ui.Misused(err)
 			}
-			c, named, err := tasklist.NamedOne(g, args[0])
+			c, named, err := tasklist.Named(g, args)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			later := record.Conditions{}
-			if err := wait.read(&later); err != nil {
-				return ui.Misused(err)
+			if len(named) > 1 && (show.follows() || show.asJSON || show.onEnd != "") {
+				return ui.Misused(filch.Errorf(filch.Invalid, "%d jobs are named: --wait, --json, --on-end and the options about output go with one", len(named)).
+					WithHint("filch wait $(filch retry %s)", ui.Clean(strings.Join(args, " "))))
 			}
-			p, err := readPast(c, named.Job)
-			if err == nil && p.Rec.Graph {
-				p.later = later
-				err = deps.ResolveRetry(c, &wait.deps, p.Job, nil, nil, &p.later)
-			}
-			if err == nil && priority != "" {
-				if p.Rec.Ticket.Class, err = spec.Priority(priority); err != nil {
-					return ui.Misused(ofOption("priority", err))
+			code := 0
+			for i := range named {
+				err := again.one(g, c, &named[i], show)
+				if err == nil {
+					continue
 				}
+				if len(named) == 1 {
+					return err
+				}
+				code = max(code, ui.Refuse(err))
 			}
-			switch {
-			case err != nil:
-				return err
-			case p.Rec.Graph && len(named.Tasks) > 0:
-				return ui.Misused(filch.Errorf(filch.Invalid, "%s names tasks of a workflow, and filch retry runs all of its tasks that did not end well", args[0]).
-					WithHint("filch retry %d", p.ID))
-			case p.Rec.Graph:
-				return p.rerunWorkflow(g, show)
+			if code != 0 {
+				return ui.Exit(code)
 			}
-			p.later = later
-			return p.rerunBag(g, &wait.deps, show, named.Tasks)
+			return nil
 		},
 	}
 	c.Flags().BoolVar(&show.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")
 	c.Flags().BoolVar(&show.progress, "progress", false, "wait, and show the progress")
 	show.declareOutput(c.Flags())
 	c.Flags().StringVar(&show.onEnd, "on-end", "", onend.Help)
-	wait.declare(c.Flags())
-	c.Flags().StringVar(&priority, "priority", "", "`NUMBER`; jobs with a lower number start first (default: that of JOB)")
+	again.declare(c.Flags())
+	c.Flags().BoolVar(&again.cancelled, "cancelled", false, "also the tasks that filch cancel ended one by one")
+	c.Flags().StringVar(&again.priority, "priority", "", "`NUMBER`; jobs with a lower number start first (default: that of JOB)")
 	c.Flags().BoolVar(&show.asJSON, "json", false, "print the job as JSON")
 	return c
+}
+
+// retryOptions say which tasks run again, and when.
+type retryOptions struct {
+	waitFlags
+	priority  string
+	cancelled bool
+}
+
+// one runs tasks of a job again.
+func (r *retryOptions) one(g *cli.Global, c *client.Client, named *cli.JobTasks, show showFlags) error {
+	later := record.Conditions{}
+	if err := r.read(&later); err != nil {
+		return ui.Misused(err)
+	}
+	p, err := readPast(c, named.Job)
+	if err == nil && p.Rec.Graph {
+		p.later = later
+		err = deps.ResolveRetry(c, &r.deps, p.Job, nil, nil, &p.later)
+	}
+	if err == nil && r.priority != "" {
+		if p.Rec.Ticket.Class, err = spec.Priority(r.priority); err != nil {
+			return ui.Misused(ofOption("priority", err))
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.Rec.Graph && len(named.Tasks) > 0:
+		return ui.Misused(filch.Errorf(filch.Invalid, "%d.%s names tasks of a workflow, and filch retry runs all of its tasks that did not end well", p.ID, cli.RunsText(named.Tasks)).
+			WithHint("filch retry %d", p.ID))
+	case p.Rec.Graph:
+		return p.rerunWorkflow(g, show)
+	}
+	p.later = later
+	p.single = !r.cancelled && len(named.Tasks) == 0 && p.Rec.Void == 0
+	return p.rerunBag(g, &r.deps, show, named.Tasks)
 }
 
 // past is an ended job of tasks, read from its records.
 type past struct {
 	*taskrecords.Job
 	later record.Conditions // of the new job
+	// Tasks that were cancelled one by one stay so; left counts these tasks.
+	single bool
+	left   int
 }
 
 func readPast(c *client.Client, id filch.JobID) (*past, error) {
@@ -137,7 +175,9 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 			return nil, filch.Errorf(filch.Internal, "a record of job %d is damaged: %s", p.ID, err.Error())
 		}
 		for _, s := range z.Spans {
-			if s.Void != 0 {
+			if s.Void == filch.Cancelled && p.single {
+				p.left += int(min(s.Hi, p.Rec.Total) - s.Lo)
+			} else if s.Void != 0 {
 				bad = append(bad, taskrecords.Indices{Lo: s.Lo, Hi: min(s.Hi, p.Rec.Total)})
 			}
 		}
@@ -153,7 +193,9 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 		for _, n := range numbers {
 			b := p.Blocks[n]
 			for k, off := range b.Offs {
-				if s := b.Tasks[k].State; s.Final() && s != filch.OK {
+				if s := b.Tasks[k].State; s == filch.Cancelled && p.single {
+					p.left++
+				} else if s.Final() && s != filch.OK {
 					i := n*record.BlockSize + int32(off)
 					bad = append(bad, taskrecords.Indices{Lo: i, Hi: i + 1})
 				}
@@ -165,6 +207,10 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 
 // nothing prints that no task is left to retry.
 func (p *past) nothing() {
+	if p.left > 0 {
+		ui.Say(fmt.Sprintf("no task of job %d failed, and %s ended by a cancel: filch retry --cancelled %[1]d runs what was cancelled", p.ID, filch.Plural(p.left, "task")))
+		return
+	}
 	ui.Say(fmt.Sprintf("all tasks of job %d ended well: nothing to run again", p.ID))
 }
 
