@@ -28,8 +28,7 @@ const (
 	methodsPerTypeMax  = 60
 )
 
-// folders are the top-level ones, with what make leaves; a noun that fits none of them belongs in one
-// of them.
+// folders are the top-level ones, with what make leaves; other nouns belong in one of them.
 var folders = []string{"bin", "cmd", "dht", "dist", "docs", "launcher", "mtc", "pool", "scripts", "slots", "stealer", "testbed", "varint"}
 
 // pure packages touch nothing: no clock, socket, goroutine, file, lock, log or
@@ -147,6 +146,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filch/batch":     {"cli", "ui"},
 	"cmd/filch/bcast":     {"ui"},
 	"cmd/filch/campaign":  {"batch", "bringup", "cli", "ui"},
+	"cmd/filch/columns":   {"ui"},
 	"cmd/filch/cli":       {"rlimit", "ui"},
 	"cmd/filch/deps":      {"cli", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/forecast":  {"cli", "taskrecords", "ui"},
@@ -165,7 +165,7 @@ var cmdArrows = map[string][]string{
 	"cmd/filchtop":        {"ui"},
 	"cmd/filchtop/screen": {"ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"bcast", "cli", "deps", "filchd", "halt", "logs", "needs", "onend", "licenses", "progress", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/tasks":     {"bcast", "cli", "columns", "deps", "filchd", "halt", "logs", "needs", "onend", "licenses", "progress", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/clocks":    {"cli"},
 	"cmd/filch/report":    {"cli", "clocks", "eventlog", "tasklist", "taskrecords", "ui"},
 	"cmd/filch/trace":     {"cli", "clocks", "eventlog", "taskrecords", "ui"},

@@ -33,7 +33,7 @@ var columns = []column{
 	{"task", "number within the job, as in JOB.TASK", true, func(t *Row) string { return itoa(t.Index) }, nil, func(a, b *Row) int { return 0 }},
 	{"number", "FILCH_TASK", true, func(t *Row) string { return itoa(t.Number) }, nil, func(a, b *Row) int { return cmp.Compare(a.Number, b.Number) }},
 	{"name", "of a task of a workflow", false, func(t *Row) string { return t.Name }, nil, nil},
-	{"state", "", false, (*Row).shownState, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
+	{"state", "as --state names it", false, (*Row).shownState, nil, func(a, b *Row) int { return cmp.Compare(a.State, b.State) }},
 	{"node", "of the last try; n1+n2: a copy runs on n2; of a gang, the nodes of its ranks", false, (*Row).nodes, nil, func(a, b *Row) int { return cmp.Compare(a.Node, b.Node) }},
 	{"began", "start of the last try, by the clock of the node", false, func(t *Row) string {
 		if t.Began == 0 {

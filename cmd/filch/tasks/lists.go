@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/columns"
 	"github.com/filch-hpc/filch/cmd/filch/halt"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/spec"
@@ -61,6 +62,17 @@ func (f *sourceFlags) standardInput(command []string) {
 		ui.Warn("nothing replaces {} and the like in the command: there is no list of values")
 		ui.Hint("values follow :::, or come from --each-line, --array or standard input")
 	}
+}
+
+// commandBehind refuses a command behind the values of :::, where its words would be values.
+func commandBehind(args []string, end int) error {
+	words := append(append([]string{"filch submit --"}, args[end+1:]...), args[:end]...)
+	for i := range words[1:] {
+		if word := &words[i+1]; !workflow.HasSources([]string{*word}) {
+			*word = workflow.Quote(*word)
+		}
+	}
+	return filch.Errorf(filch.Invalid, "-- is among the values after %s: the command goes before them", args[0]).WithHint("%s", ui.Clean(strings.Join(words, " ")))
 }
 
 func hasPlaces(words []string) bool { return slices.ContainsFunc(words, workflow.HasPlaces) }
@@ -189,7 +201,7 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 			names = parts
 			continue
 		}
-		if err := addRow(b, parts, row); err != nil {
+		if err := columns.AddRow(b, parts, row); err != nil {
 			return nil, err
 		}
 		row++
@@ -236,51 +248,19 @@ func (f *submitFlags) named(command []string, bag *workflow.Bag) (*workflow.Bag,
 
 // fill puts the sources of b into the command, where the sources have names.
 func (f *submitFlags) fill(command []string, b *workflow.Bag, names []string) (err error) {
-	for i, word := range command {
-		command[i] = renamed(word, names)
+	f.title = f.name
+	texts := []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name, &f.lengths.Option}
+	for i := range command {
+		texts = append(texts, &command[i])
 	}
-	for _, text := range []*string{&f.stdin, &f.stdout, &f.stderr, &f.cwd, &f.name, &f.lengths.Option} {
-		*text = renamed(*text, names)
+	for _, text := range texts {
+		*text = columns.Renamed(*text, names)
 	}
+	columns.WarnOfOthers(texts, names)
 	if b.Template, err = workflow.NewTemplate(command, len(b.Sources), true); err != nil {
 		return err
 	}
 	return b.Check()
-}
-
-// addRow adds the columns of a line; a missing column is empty.
-func addRow(b *workflow.Bag, parts []string, row int64) error {
-	for k := range max(len(parts), len(b.Sources)) {
-		if k == workflow.SourcesMax {
-			return filch.Errorf(filch.Invalid, "line %d has more than %d columns", row+1, workflow.SourcesMax)
-		}
-		if k == len(b.Sources) {
-			b.Sources = append(b.Sources, workflow.Source{Linked: k > 0})
-			for range row {
-				if err := b.Sources[k].Values.Add(""); err != nil {
-					return err
-				}
-			}
-		}
-		value := ""
-		if k < len(parts) {
-			value = parts[k]
-		}
-		if err := b.Sources[k].Values.Add(value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// renamed writes {NAME}, {NAME.} and so on as {2}, {2.} and so on.
-func renamed(text string, names []string) string {
-	for i, name := range names {
-		for _, edit := range []string{"", ".", "/", "//", "/."} {
-			text = strings.ReplaceAll(text, "{"+name+edit+"}", "{"+strconv.Itoa(i+1)+edit+"}")
-		}
-	}
-	return text
 }
 
 // listed applies -j and --shuf to the tasks.

@@ -2,11 +2,13 @@ package tasks
 
 import (
 	"cmp"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -17,6 +19,7 @@ import (
 
 // orderFlags describe the processes of the tasks, and the files of their streams.
 type orderFlags struct {
+	title                                            string // the name of the job if the tasks have other names: name with places for columns
 	name, cwd, stdin, stdout, stderr, openMode, keep string
 	export                                           string
 	threads                                          int32 // the value of -c; 0 without -c
@@ -45,6 +48,9 @@ func (f *orderFlags) order(around spec.Context, name string, command []string) (
 	}
 	if f.cwd != "" && f.cwdPattern() == "" {
 		o.Cwd = absolute(around.Cwd, f.cwd)
+		if info, err := os.Stat(o.Cwd); err != nil || !info.IsDir() {
+			ui.Warn("there is no folder " + ui.Clean(o.Cwd) + " on this machine: a task that starts here will fail")
+		}
 	}
 	keeps := map[string]launcher.Keep{"all": launcher.KeepAll, "failed": launcher.KeepFailed, "none": launcher.KeepNone}
 	keep, ok := keeps[f.keep]

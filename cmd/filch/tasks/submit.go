@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -58,8 +59,9 @@ func SubmitCommand(g *cli.Global) *cobra.Command {
 		GroupID: "run",
 		Short:   "run many tasks: commands, lists of commands, arrays",
 		Long: `Submits a job of tasks and prints the number of the job. Each task is a process that
-takes slots of one node, or with -n a gang of ranks, as of filch run. Idle nodes steal tasks from busy nodes. The end of each task
-is recorded once. The job goes on when the node where it was submitted dies.
+takes slots of one node, or with -n a gang of ranks, as of filch run. Idle nodes steal
+tasks from busy nodes. The end of each task is recorded once. The job goes on when the
+node where it was submitted dies.
 
   COMMAND alone  one task; options may stand in #FILCH or #SBATCH lines of a script
   --array        one task per index; FILCH_TASK is the index
@@ -132,7 +134,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.priority, "priority", "0", "`NUMBER`; jobs with a lower number start first (default 0)")
 	f.waitFlags.declare(p)
 	p.Lookup("dep").Usage = deps.BagOption
-	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job")
+	p.StringVarP(&f.name, "job-name", "J", "", "`NAME` of the job; {} is replaced only where %x puts the name into a file name")
 	p.StringVarP(&f.cwd, "chdir", "D", "", "run the tasks in `FOLDER`")
 	p.StringArrayVar(&f.env, "env", nil, "set `NAME=VALUE` for the tasks; may be repeated")
 	p.StringVar(&f.export, "export", "", "environment of the tasks: `RULE` is ALL, NONE, or NAME,NAME=VALUE,...")
@@ -230,7 +232,7 @@ func (f *submitFlags) submission(args []string) (*submit.Job, source, error) {
 	if len(command) > 0 {
 		f.program = command[0]
 	}
-	s := &submit.Job{Name: f.name, Follow: f.follows(), Total: 1, Open: f.open}
+	s := &submit.Job{Name: cmp.Or(f.title, f.name), Follow: f.follows(), Total: 1, Open: f.open}
 	if s.Spread, err = policy.ParseSpreading(f.spread); err != nil {
 		return nil, nil, cli.OfOption("spread", err)
 	}
@@ -277,6 +279,9 @@ func (f *submitFlags) sources(args []string) (command []string, bag *workflow.Ba
 		at = len(args)
 	}
 	command = slices.Clone(args[:at])
+	if end := slices.Index(args[at:], "--"); at == 0 && end > 0 {
+		return nil, nil, commandBehind(args, end)
+	}
 	if parts := f.colsep != "" || f.header != ""; at < len(args) && parts {
 		bag, err = workflow.ParseSources(args[at:], openValues)
 	} else if at < len(args) {

@@ -230,7 +230,7 @@ func (r *runner) fork(t *task, path string, argv []string, fds []uintptr) (pid, 
 		cause = launcher.CauseNotFound
 		delete(o.programs, argv[0])
 		if !proc.PathExists(s.Cwd) {
-			cause = launcher.CauseOurs
+			return 0, -1, proc.Failf(launcher.CauseOurs, filch.Denied, "cannot run %s on %s: there is no folder %s", argv[0], r.place.Node, s.Cwd)
 		}
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		cause = launcher.CauseOurs
