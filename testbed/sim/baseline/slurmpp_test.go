@@ -53,7 +53,7 @@ func TestSlurmPPOneToOne(t *testing.T) {
 
 func TestGangSeedRepeats(t *testing.T) {
 	for _, s := range GangSchedulers() {
-		g := Between(40, 20, 1, 30, 0)
+		g := Between(20, 10, 1, 15, 0)
 		x, err := s.Run(&g)
 		if y, _ := s.Run(&g); x != y || err != nil {
 			t.Errorf("%s: two runs of a seed took %v and %v: %v", s.Name, x, y, err)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch/mtc/policy"
+	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/stealer"
+	"github.com/filch-hpc/filch/testbed/sim/makespan"
 )
 
 // Named is a scheduler of bags.
@@ -98,6 +100,50 @@ func DefaultGangs(nodes int, runs time.Duration) []Gangs {
 		list = append(list, Between(nodes, max(nodes/2, 1), min(x[0], nodes), min(x[1], nodes), runs))
 	}
 	return list
+}
+
+// flowNodes are the nodes of workflows.
+var flowNodes = []int{16, 64, 256}
+
+// slotsOfHost is the slots of a host of the shipped cores; a baseline has as many nodes instead.
+const slotsOfHost = 4
+
+// PrintFlows runs workflows with each rule; list has the same workflows for the shipped cores, in
+// the same order. Transfers take no time.
+func PrintFlows(out io.Writer, graphs []*workflow.Graph, list []makespan.Workflow) error {
+	const fast = 1e13 // bytes a second
+	fmt.Fprintf(out, "Seconds of workflows, nodes of 2,000 MIPS that run a task at a time (filch: hosts of %d slots), seed 1\n\n", slotsOfHost)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "workflow\tnodes\tbound\tmin-min\tcritical path\tfilch, auto\tfilch, adage\tADAGE, code\tADAGE, printed")
+	for k, g := range graphs {
+		w := makespan.Scaled(list[k:k+1], 1./speed, 1, "")[0]
+		for _, n := range flowNodes {
+			f := NewFlow(g, n, 1)
+			row := []time.Duration{f.Bound(), f.List(true), f.List(false)}
+			for _, kind := range []policy.Kind{policy.Auto, policy.ADAGE} {
+				r, err := makespan.Run(&w, n/slotsOfHost, policy.Policy{Kind: kind}, 1, fast)
+				if err != nil {
+					return err
+				}
+				row = append(row, r.Time)
+			}
+			for _, a := range []Adage{AdageCode, AdagePrinted} {
+				r, err := a.Run(f)
+				if err != nil {
+					return err
+				}
+				row = append(row, r.Makespan)
+			}
+			fmt.Fprintf(t, "%s\t%d", list[k].Name, n)
+			for _, d := range row {
+				fmt.Fprintf(t, "\t%.0f", d.Seconds())
+			}
+			fmt.Fprintln(t)
+		}
+	}
+	t.Flush()
+	fmt.Fprintln(out)
+	return nil
 }
 
 // Default are the bags of the command.

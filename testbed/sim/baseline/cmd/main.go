@@ -3,13 +3,18 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/testbed/sim/baseline"
+	"github.com/filch-hpc/filch/testbed/sim/makespan"
 )
 
 func main() {
@@ -19,7 +24,8 @@ func main() {
 	length := flag.Duration("length", 64*time.Millisecond, "the length of a task")
 	gangs := flag.Int("gangs", 200, "nodes of the gangs; SLURM++ has partitions of 100")
 	runs := flag.Duration("runs", time.Second, "the length of a gang")
-	only := flag.String("only", "bags,gangs", "the tables to print")
+	only := flag.String("only", "bags,gangs,flows", "the tables to print")
+	data := flag.String("data", "../shared/data", "the folder with workflow files, in dax and wfformat")
 	flag.Parse()
 	var err error
 	if strings.Contains(*only, "bags") {
@@ -27,6 +33,9 @@ func main() {
 	}
 	if err == nil && strings.Contains(*only, "gangs") {
 		err = jobs(baseline.DefaultGangs(*gangs, *runs))
+	}
+	if err == nil && strings.Contains(*only, "flows") {
+		err = flows(*data)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "baseline:", err)
@@ -50,4 +59,30 @@ func jobs(list []baseline.Gangs) error {
 		}
 	}
 	return nil
+}
+
+// flowFiles are the workflows of ADAGE, IV.
+var flowFiles = []string{"CyberShake_1000", "Epigenomics_997", "Inspiral_1000", "Montage_1000", "Sipht_100"}
+
+func flows(data string) error {
+	all, err := makespan.Load(data)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "baseline: no workflow of a file is run:", err)
+		return nil
+	}
+	var graphs []*workflow.Graph
+	var list []makespan.Workflow
+	for _, name := range flowFiles {
+		text, err := os.ReadFile(filepath.Join(data, "dax", name+".xml"))
+		if err != nil {
+			return err
+		}
+		g, err := workflow.Load(bytes.NewReader(text), workflow.Options{Name: name + ".xml"})
+		if err != nil {
+			return err
+		}
+		graphs = append(graphs, g)
+		list = append(list, all[slices.IndexFunc(all, func(w makespan.Workflow) bool { return w.Name == name })])
+	}
+	return baseline.PrintFlows(os.Stdout, graphs, list)
 }
