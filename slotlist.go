@@ -61,6 +61,14 @@ func (s *Slots) Runs() iter.Seq[SlotRun] {
 	}
 }
 
+// Len is how many slots there are.
+func (s *Slots) Len() (n int32) {
+	for r := range s.Runs() {
+		n += r.Count
+	}
+	return n
+}
+
 // String lists the slots, as in "0-3,8"; "" without slots. See [ParseSlots].
 func (s Slots) String() string {
 	var b []byte

@@ -154,6 +154,14 @@ type (
 		PIDs  []int32
 	}
 
+	// RanksWired reports, once an attempt, that the ranks of this node are wired up: each
+	// can reach all others. Ranks of programs without MPI never are. Took counts from the begin
+	// of the ranks of this node.
+	RanksWired struct {
+		Ident filch.Ident
+		Took  time.Duration
+	}
+
 	// RanksEnded lists ends, each rank once.
 	RanksEnded struct {
 		Ident filch.Ident

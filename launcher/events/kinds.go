@@ -57,6 +57,7 @@ const (
 
 	RanksStarted
 	RankEnded
+	RanksWired
 
 	numKinds
 )
@@ -117,6 +118,7 @@ var specs = [numKinds]spec{
 	JobEnded:     {"job-ended", fieldJob | fieldTry | fieldState | fieldCode | fieldReason, "", "the job has ended"},
 
 	RanksStarted: {"ranks-started", ofTry | fieldCount, "ranks", "the ranks of a run, or of a task that is a gang, began on the node"},
+	RanksWired:   {"ranks-wired", ofTry | fieldCount, "microseconds since the ranks of the node began", "the ranks of a run or a gang on the node have left their first fence: MPI is wired up"},
 	RankEnded:    {"rank-ended", ofTry | fieldState | fieldCode | fieldRank | fieldSlots, "", "a rank ended"},
 
 	TaskStaging:    {"task-staging", ofTry, "", "the node fetches the inputs of a task"},

@@ -97,11 +97,12 @@ func TestSenselessKeepersDoNoHarm(t *testing.T) {
 			ev := []any{
 				launcher.KeeperReady{Ident: id},
 				launcher.RanksStarted{Ident: id},
+				launcher.RanksWired{Ident: id},
 				launcher.RanksEnded{Ident: id, Ends: ends},
 				launcher.KeeperDone{Ident: id, Left: int32(w.pick(2))},
 				launcher.KeeperGone{Ident: id},
 				launcher.Adopted{Start: launcher.Start{Launch: launcher.Launch{Ident: id, Nodes: []launcher.NodeRanks{{Node: n.Name}}}, Index: int32(w.pick(3)), Slots: []int32{int32(w.pick(9) - 2)}}},
-			}[w.pick(6)]
+			}[w.pick(7)]
 			func() {
 				defer func() {
 					if r := recover(); r != nil {

@@ -213,6 +213,9 @@ func (e *Engine) Spoke() bool {
 	return false
 }
 
+// Wired reports whether the ranks have left a fence: each knows the addresses of all.
+func (e *Engine) Wired() bool { return e.fence.seq > firstFence }
+
 // Feed takes bytes written by rank r.
 func (e *Engine) Feed(now time.Duration, r filch.Rank, data []byte, out *Out) {
 	i, ok := e.at[r]

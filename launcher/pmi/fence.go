@@ -31,7 +31,10 @@ type part struct {
 	count counts
 }
 
-func newFence(children int) fence { return fence{seq: 1, parts: make([]part, children)} }
+// firstFence is the number of the first fence of a job.
+const firstFence = 1
+
+func newFence(children int) fence { return fence{seq: firstFence, parts: make([]part, children)} }
 
 // enter takes a rank into the fence.
 func (e *Engine) enter(now time.Duration, c *client, out *Out) {

@@ -393,6 +393,24 @@ func TestUnknownRankAndNode(t *testing.T) {
 	}
 }
 
+// The ranks of a node are wired once a fence of all ranks is over.
+func TestWired(t *testing.T) {
+	c := newCluster(t, each(2, 1))
+	c.start(0, 1)
+	c.say(0, "cmd=barrier_in\n")
+	for n, e := range c.engines {
+		if e.Wired() {
+			t.Errorf("node %d is wired before rank 1 has come", n)
+		}
+	}
+	c.say(1, "cmd=barrier_in\n")
+	for n, e := range c.engines {
+		if !e.Wired() {
+			t.Errorf("node %d is not wired after the fence", n)
+		}
+	}
+}
+
 func TestSpoke(t *testing.T) {
 	c := newCluster(t, each(1, 2))
 	if c.engines[0].Spoke() {

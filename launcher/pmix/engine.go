@@ -46,6 +46,8 @@ type Engine struct {
 	input []byte // of the helper: an incomplete frame
 
 	ready   bool
+	came    int    // ranks of this node that have come to MPI_Init
+	wired   bool   // see Wired
 	version string // of libpmix, as the helper reports
 	failure *Failure
 
@@ -148,6 +150,10 @@ func (e *Engine) Spoke() bool {
 	return false
 }
 
+// Wired reports whether each rank can reach all others: a fence of the whole job is over. Of the
+// fences on one node alone the helper says nothing: there, all ranks have come to MPI_Init.
+func (e *Engine) Wired() bool { return e.wired }
+
 // Feed takes bytes written by the helper.
 func (e *Engine) Feed(now time.Duration, from filch.Rank, data []byte, out *pmi.Out) {
 	if from != Helper || e.failure != nil {
@@ -199,6 +205,10 @@ func (e *Engine) frame(now time.Duration, k kind, body []byte, out *pmi.Out) boo
 		c := e.ranks[r.rank()]
 		if c == nil || !r.whole() {
 			return false
+		}
+		if c.state == pmi.Fresh {
+			e.came++
+			e.wired = e.wired || len(e.cfg.Nodes) == 1 && e.came == len(e.ranks)
 		}
 		if c.state = pmi.Inited; k == kindFinalized {
 			c.state = pmi.Finalized

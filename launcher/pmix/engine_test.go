@@ -147,6 +147,37 @@ func fenceFrame(id uint32, blob []byte, ranks ...filch.Rank) builder {
 	return b.blob(blob)
 }
 
+// The ranks of a node are wired once a fence of the whole job is over; a fence of some ranks
+// does not count.
+func TestWired(t *testing.T) {
+	g := newGang(t, 2, 2)
+	wired := func() [2]bool { return [2]bool{g.nodes[0].Wired(), g.nodes[1].Wired()} }
+	for n := range 2 {
+		g.helper(n, fenceFrame(1, nil, 1, 2))
+	}
+	g.helper(0, fenceFrame(2, nil))
+	g.settle()
+	if got := wired(); got != [2]bool{} {
+		t.Errorf("wired before the fence: %t", got)
+	}
+	g.helper(1, fenceFrame(2, nil))
+	g.settle()
+	if got := wired(); got != [2]bool{true, true} {
+		t.Errorf("wired after the fence: %t", got)
+	}
+
+	alone := newGang(t, 1, 2)
+	alone.helper(0, newFrame(kindConnected).u32(1))
+	alone.helper(0, newFrame(kindConnected).u32(1))
+	if alone.nodes[0].Wired() {
+		t.Error("one node is wired before rank 0 has come")
+	}
+	alone.helper(0, newFrame(kindConnected).u32(0))
+	if !alone.nodes[0].Wired() {
+		t.Error("one node is not wired after both ranks have come")
+	}
+}
+
 // TestFences has fences of the whole job and of groups of ranks, several under
 // way at once, and large ones.
 func TestFences(t *testing.T) {

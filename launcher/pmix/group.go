@@ -136,6 +136,7 @@ func (e *Engine) down(key groupKey, g *group, seq uint32, f *fence, data []byte,
 		e.send(c, parcel{kind: parcelDown, key: key, id: seq, data: data}, out)
 	}
 	delete(g.open, seq)
+	e.wired = e.wired || key == groupKey{}
 	e.tell(out, newFrame(kindFenceDone).u32(f.id).u32(statusOK).blob(data))
 }
 

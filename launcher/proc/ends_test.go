@@ -142,6 +142,9 @@ func TestFenceOverTwoNodes(t *testing.T) {
 	a, b := couple(t, argv("pmi", "init", "map", "put:k$RANK=v", "fence", "get:k0", "finalize")...)
 	for _, x := range []*boss{a, b} {
 		s := x.untilDone()
+		if s.wired != 1 {
+			t.Errorf("the wire-up was told %d times, want once", s.wired)
+		}
 		for _, e := range s.ends {
 			if e.Code != 0 {
 				t.Errorf("end %+v", e)

@@ -24,6 +24,7 @@ const patience = 30 * time.Second
 type seen struct {
 	ready   *launcher.KeeperReady
 	started *launcher.RanksStarted
+	wired   int // times
 	adopted *launcher.Adopted
 	done    *launcher.KeeperDone
 	end     *wire.Place // of the output
@@ -184,6 +185,8 @@ func (b *boss) note(f wire.Frame) {
 		b.s.ready = &v
 	case launcher.RanksStarted:
 		b.s.started = &v
+	case launcher.RanksWired:
+		b.s.wired++
 	case launcher.RanksEnded:
 		b.s.ends = append(b.s.ends, v.Ends...)
 	case launcher.KeeperDone:

@@ -55,6 +55,7 @@ const (
 	KindRanksEnded   Kind = 58
 	KindKeeperDone   Kind = 59
 	KindAdopted      Kind = 60
+	KindRanksWired   Kind = 65
 
 	// Runner to launcher.
 	KindTaskEnds Kind = 61 // []launcher.TaskEnd

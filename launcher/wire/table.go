@@ -101,6 +101,7 @@ var kinds = [256]kindRow{
 
 	KindKeeperReady:  {"keeper-ready", MaxSmall, FromKeeper, value[launcher.KeeperReady]()},
 	KindRanksStarted: {"ranks-started", MaxSmall, FromKeeper, value[launcher.RanksStarted]()},
+	KindRanksWired:   {"ranks-wired", MaxSmall, FromKeeper, value[launcher.RanksWired]()},
 	KindRanksEnded:   {"ranks-ended", MaxSmall, FromKeeper, value[launcher.RanksEnded]()},
 	KindKeeperDone:   {"keeper-done", MaxSmall, FromKeeper, value[launcher.KeeperDone]()},
 	KindAdopted:      {"adopted", MaxFrame, FromKeeper, value[launcher.Adopted]()},

@@ -45,6 +45,7 @@ func TestValuesComeBackAsTheyWere(t *testing.T) {
 			IO: launcher.IO{OutRank: -1, Label: true}, Pty: &launcher.Window{Rows: 24, Cols: 80},
 		},
 		launcher.Deed{Ident: sampleIdent, Kind: launcher.DeedStop, Signal: 15, Grace: time.Second, Reason: "cancelled"},
+		launcher.RanksWired{Ident: sampleIdent, Took: time.Second},
 		launcher.RanksEnded{Ident: sampleIdent, Ends: []launcher.RankEnd{{Rank: 2, Kind: launcher.CauseSignal, Code: 11, Core: true, Usage: filch.Usage{User: time.Second, PeakBytes: 1 << 33}}}},
 		launcher.KeeperReady{Ident: sampleIdent, Err: filch.Errorf(filch.NotFound, "no such file").WithHint("h")},
 		launcher.Ended{Job: 7, State: filch.Failed, Code: 139, Cause: launcher.Cause{Rank: -1, Text: "x"}},

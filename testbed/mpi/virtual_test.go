@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,6 +147,67 @@ func TestVirtualEndings(t *testing.T) {
 			v := &virtual{t, v.dir, v.bin}
 			r := v.filch(20*time.Second, "", append([]string{"run", "-n", "2", "-N", "2", program(t, "ends")}, e.args...)...)
 			verdict(t, r, e.code, e.last)
+		})
+	}
+}
+
+// TestVirtualWireUp has each node tell once, and in its order, when its ranks began and when they
+// were wired up, and the trace shows the wire-up on each node and in each rank. A program without
+// MPI has no wire-up.
+func TestVirtualWireUp(t *testing.T) {
+	v := upHere(t, "2", "2")
+	for _, c := range []struct {
+		name  string
+		nodes int
+		args  []string
+		wired bool
+	}{
+		{"mpich", 2, []string{"-N", "2", program(t, "ring"), "1"}, true},
+		{"mpich-one-node", 1, []string{"-N", "1", program(t, "ring"), "1"}, true},
+		{"pmi2", 2, []string{"-N", "2", program(t, "pmi2")}, true},
+		{"open", 2, []string{"-N", "2", openProgram(t, "ring"), "1"}, true},
+		{"open-one-node", 1, []string{"-N", "1", openProgram(t, "ring"), "1"}, true},
+		{"no-mpi", 2, []string{"-N", "2", "true"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := &virtual{t, v.dir, v.bin}
+			if r := v.filch(time.Minute, "", append([]string{"run", "-n", "2"}, c.args...)...); r.code != 0 {
+				t.Fatal(r)
+			}
+			r := v.filch(time.Minute, "", "events", "--job", "last")
+			told := map[string][]string{}
+			for line := range strings.Lines(r.stdout) {
+				if f := strings.Fields(line); len(f) > 2 && strings.HasPrefix(f[2], "rank") {
+					told[f[1]] = append(told[f[1]], f[2])
+				}
+			}
+			if len(told) != c.nodes {
+				t.Errorf("%d nodes tell of ranks, want %d: %v", len(told), c.nodes, r)
+			}
+			for node, got := range told {
+				want := []string{"ranks-started"}
+				if c.wired {
+					want = append(want, "ranks-wired")
+				}
+				want = append(want, slices.Repeat([]string{"rank-ended"}, 2/c.nodes)...)
+				if !slices.Equal(got, want) {
+					t.Errorf("%s tells %q, want %q", node, got, want)
+				}
+			}
+			if r := v.filch(time.Minute, "", "trace", "last", "-o", "t.json"); r.code != 0 {
+				t.Fatal(r)
+			}
+			b, err := os.ReadFile(filepath.Join(v.dir, "t.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if c.wired {
+				want = c.nodes + 2
+			}
+			if n := bytes.Count(b, []byte(`"name":"wire-up"`)); n != want {
+				t.Errorf("the trace has %d wire-ups, want %d: %s", n, want, b)
+			}
 		})
 	}
 }

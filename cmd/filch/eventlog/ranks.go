@@ -13,6 +13,7 @@ import (
 // nodes, not by the job. The zero Ranks is empty.
 type Ranks struct {
 	began map[nodeTask]int64 // the last begin so far
+	wired map[nodeTask]int64 // likewise, of the wire-up after the begin
 	ends  map[int32][]RankEnd
 }
 
@@ -25,14 +26,14 @@ type nodeTask struct {
 }
 
 // RankEnd is the end of a rank. The times are those given to [Ranks.Take]; Began is 0 if the begin
-// is not known.
+// is not known, and Wired is 0 if no wire-up is.
 type RankEnd struct {
-	Node      filch.NodeName
-	Rank      int32
-	Began, At int64
-	State     filch.State
-	Code      int32
-	Slots     filch.Slots // of Node; none: shared with other ranks
+	Node             filch.NodeName
+	Rank             int32
+	Began, Wired, At int64
+	State            filch.State
+	Code             int32
+	Slots            filch.Slots // of Node; none: shared with other ranks
 }
 
 // Take takes in an event of a node, and its time in Unix nanoseconds. The events of a node come in
@@ -45,19 +46,32 @@ func (l *Ranks) Take(node filch.NodeName, at int64, e *events.Event) {
 	switch e.Kind {
 	case events.RanksStarted:
 		if l.began == nil {
-			l.began = map[nodeTask]int64{}
+			l.began, l.wired = map[nodeTask]int64{}, map[nodeTask]int64{}
 		}
 		for n := range max(e.Tasks, 1) {
 			l.began[nodeTask{node, task + n}] = at
+			delete(l.wired, nodeTask{node, task + n})
+		}
+	case events.RanksWired:
+		for n := range max(e.Tasks, 1) {
+			of := nodeTask{node, task + n}
+			if began := l.began[of]; began != 0 {
+				l.began[of], l.wired[of] = min(began, WireUp(at, e)), at
+			}
 		}
 	case events.RankEnded:
 		if l.ends == nil {
 			l.ends = map[int32][]RankEnd{}
 		}
 		slots, _ := filch.ParseSlots(e.Reason)
-		l.ends[task] = append(l.ends[task], RankEnd{node, int32(e.Count), l.began[nodeTask{node, task}], at, e.State, e.Code, slots})
+		of := nodeTask{node, task}
+		l.ends[task] = append(l.ends[task], RankEnd{node, int32(e.Count), l.began[of], l.wired[of], at, e.State, e.Code, slots})
 	}
 }
+
+// WireUp is the begin of the wire-up that an event at a time tells. The begin of the ranks is this
+// time or before: a busy launcher may have stamped both events late.
+func WireUp(at int64, e *events.Event) int64 { return at - e.Count*1e3 }
 
 // Of returns the ends of the ranks of an attempt of a task by its number for people, or of a run:
 // each rank once, by number. The attempt began at begin, and is the last.

@@ -30,12 +30,17 @@ func Command(g *cli.Global) *cobra.Command {
 		GroupID: "jobs",
 		Short:   "write where the time of a job went, for Perfetto or Chrome",
 		Long: `Writes the life of a job as a picture: a row for each node and slot, a bar for each task
-or each node of a run, with the stages of files and of the launch; an arrow for each steal and
+or each rank of a run, with the stages of files and of the launch; an arrow for each steal and
 for files that moved; how many tasks ran. A FILE that ends in .json is for chrome://tracing and for https://ui.perfetto.dev, which
 also opens a file that ends in .pftrace: that file is smaller, and for many tasks.
 
+A launch has these stages: the wait for slots; the gather, where a run takes slots of other
+nodes; the launch, from the order to the begin of the ranks on each node; the wire-up, until the
+ranks of the node have left the first fence of MPI, which programs without MPI do not have; the
+time that the ranks run; the end.
+
 The bars of tasks come from the records of ended tasks: of each task, its last attempt, in the
-row of each of its slots. The bars of the ranks of runs and gangs, and the steals, come
+row of each of its slots. The bars of the ranks of runs and gangs, the wire-up, and the steals, come
 from the nodes, which keep their last events only: a gang whose events are gone has a bar on
 each node of its ranks. The clocks of the nodes are measured, and a clock that differs is
 corrected.`,
@@ -142,62 +147,6 @@ func (w *writer) readEvents(take func(node filch.NodeName, at int64, e *events.E
 	w.silent = r.Run(another) != nil
 }
 
-// writeRun draws a run: the stages before the start on the origin, the ranks on each node, and
-// each rank in its slots.
-func (w *writer) writeRun() error {
-	i := w.info
-	begin := i.Submit + int64(i.Waited*1e9)
-	at := w.stages(begin)
-	w.paint.stage(i.Origin, at[0], at[1], "waits for slots", nil)
-	if at[1] < at[2] {
-		w.paint.stage(i.Origin, at[1], at[2], "gathers slots", nil)
-	}
-	if at[2] < at[3] {
-		w.paint.stage(i.Origin, at[2], at[3], "launches", nil)
-	}
-	args := []arg{{key: "name", text: i.Name}, {key: "state", text: i.State}, {key: "ranks of the job", num: int64(i.Ranks)}}
-	for _, n := range i.Nodes {
-		w.paint.stage(n, begin, begin+int64(i.Elapsed*1e9), "job "+i.ID.String(), args)
-	}
-	for k := range i.Bad {
-		r, end := &i.Bad[k], begin+int64(i.Elapsed*1e9)
-		if r.Node != "" {
-			w.paint.stage(r.Node, end, end+arrowSlice, fmt.Sprintf("rank %d ended with %d", r.Rank, r.Code), []arg{{key: "text", text: r.Text}})
-			break // further bars would lie on the first
-		}
-	}
-	s := newSorter()
-	defer s.close()
-	for _, e := range w.ranks.Of(eventlog.OfRun, at[2]) {
-		if err := w.addRank(s, &span{Begin: at[2], Task: eventlog.OfRun}, &e); err != nil {
-			return err
-		}
-	}
-	err := s.each(w.paint.span)
-	w.paint.close()
-	return err
-}
-
-// stages are the begins of the stages of a run: the wait, the gather, the launch, the ranks. A
-// stage without an event has no length.
-func (w *writer) stages(begin int64) (at [4]int64) {
-	at = [4]int64{w.info.Submit, begin, begin, begin}
-	w.readEvents(func(node filch.NodeName, when int64, e *events.Event) {
-		if e.Try != w.info.Attempt {
-			return
-		}
-		w.ranks.Take(node, when, e)
-		switch when = min(max(when, at[0]), begin); e.Kind {
-		case events.JobGathers:
-			at[1] = min(when, at[1])
-		case events.JobLaunched:
-			at[2] = when
-		}
-	})
-	at[1] = min(at[1], at[2])
-	return at
-}
-
 // taskEvent takes in an event of a job of tasks.
 func (w *writer) taskEvent(node filch.NodeName, at int64, e *events.Event) {
 	w.ranks.Take(node, at, e)
@@ -205,15 +154,6 @@ func (w *writer) taskEvent(node filch.NodeName, at int64, e *events.Event) {
 		w.steals++
 		w.paint.steal(node, e.Peer, at, e.Count)
 	}
-}
-
-// addRank adds a rank that has ended; p is the attempt of the rank.
-func (w *writer) addRank(s *sorter, p *span, e *eventlog.RankEnd) error {
-	r := *p
-	r.Node, r.Rank, r.State, r.Code = w.paint.row(e.Node), e.Rank, e.State, e.Code
-	r.End = max(e.At, r.Begin)
-	r.Launch = min(max(e.Began-r.Begin, 0), r.End-r.Begin)
-	return told(r.in(&e.Slots, s.add))
 }
 
 // told is an error of the sorter, as people see it.

@@ -79,15 +79,24 @@ func (p *painter) draw(lane int32, s *span) {
 	}
 	p.out.slice(t, s.Begin, s.End, p.name(s), p.args, 0, 0)
 	in, out := s.Begin+s.In, s.End-s.Out
-	if launched := s.Begin + s.Launch; s.Launch > 0 && launched <= s.End {
-		p.out.slice(t, s.Begin, launched, "launch", nil, 0, 0)
-		p.out.slice(t, launched, s.End, launcher.StageRunning, nil, 0, 0)
+	if launched := s.Begin + s.Launch; s.Launch+s.Wire > 0 && launched <= s.End {
+		wired := min(launched+s.Wire, s.End)
+		p.inside(t, s.Begin, launched, stageLaunch)
+		p.inside(t, launched, wired, stageWires)
+		p.out.slice(t, wired, s.End, launcher.StageRunning, nil, 0, 0)
 	}
 	if s.In > 0 && in <= s.End {
 		p.out.slice(t, s.Begin, in, launcher.StageInputs, nil, 0, 0)
 	}
 	if s.Out > 0 && out >= max(in, s.Begin) {
 		p.out.slice(t, out, s.End, launcher.StageOutputs, nil, 0, 0)
+	}
+}
+
+// inside draws a stage of a slice; a stage without a length is not drawn.
+func (p *painter) inside(t track, begin, end int64, what string) {
+	if begin < end {
+		p.out.slice(t, begin, end, what, nil, 0, 0)
 	}
 }
 

@@ -26,6 +26,7 @@ type span struct {
 	Queued     int64 // ns on the queue of the node before Begin
 	In, Out    int64 // ns of the stages of the files, at the begin and at the end
 	Launch     int64 // ns of the launch of a rank, from Begin
+	Wire       int64 // ns of the wire-up of a rank, behind the launch
 	Task       int32 // by its number for people; eventlog.OfRun: of a run
 	Try        int32
 	Code       int32
@@ -42,10 +43,10 @@ const (
 	noRank  = -1
 )
 
-const spanBytes = 6*8 + 7*4 + 2
+const spanBytes = 7*8 + 7*4 + 2
 
 func (s *span) appendTo(b []byte) []byte {
-	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out, s.Launch} {
+	for _, v := range [...]int64{s.Begin, s.End, s.Queued, s.In, s.Out, s.Launch, s.Wire} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	for _, v := range [...]int32{s.Task, s.Try, s.Code, s.Node, s.Slot, s.Rank, s.Slots} {
@@ -59,24 +60,21 @@ func (s *span) appendTo(b []byte) []byte {
 }
 
 func (s *span) read(b []byte) {
-	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out, &s.Launch} {
+	for i, p := range [...]*int64{&s.Begin, &s.End, &s.Queued, &s.In, &s.Out, &s.Launch, &s.Wire} {
 		*p = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
 	for i, p := range [...]*int32{&s.Task, &s.Try, &s.Code, &s.Node, &s.Slot, &s.Rank, &s.Slots} {
-		*p = int32(binary.LittleEndian.Uint32(b[48+4*i:]))
+		*p = int32(binary.LittleEndian.Uint32(b[56+4*i:]))
 	}
-	s.State, s.Further = filch.State(b[76]), b[77] != 0
+	s.State, s.Further = filch.State(b[84]), b[85] != 0
 }
 
 // in hands out the span once for each slot: a picture has a row for each slot. Without slots,
 // the span is handed out once.
 func (s *span) in(slots *filch.Slots, take func(*span) error) error {
 	all := *s
-	all.Slot, all.Slots, all.Further = anySlot, 0, false
-	for r := range slots.Runs() {
-		all.Slots += r.Count
-	}
-	if all.Slots == 0 {
+	all.Slot, all.Further = anySlot, false
+	if all.Slots = slots.Len(); all.Slots == 0 {
 		return take(&all)
 	}
 	for r := range slots.Runs() {

@@ -296,7 +296,7 @@ func TestBothFormatsShowTheSame(t *testing.T) {
 		{Begin: start, End: start + 3000, Task: 0, Try: 1, State: filch.OK, Slot: 3, Rank: noRank},
 		{Begin: start + 3000, End: start + 9000, Task: 1, Try: 1, State: filch.OK, In: 1000, Out: 2000, Slot: 3, Rank: noRank},
 		{Begin: start + 1000, End: start + 1000, Task: 3, Try: 1, State: filch.OK, Node: 1, Slot: anySlot, Rank: noRank},
-		{Begin: start + 1000, End: start + 8000, Task: 4, Try: 1, State: filch.OK, Node: 1, Slot: 0, Slots: 2, Rank: 1, Launch: 500},
+		{Begin: start + 1000, End: start + 8000, Task: 4, Try: 1, State: filch.OK, Node: 1, Slot: 0, Slots: 2, Rank: 1, Launch: 500, Wire: 300},
 		{Begin: start + 1000, End: start + 8000, Task: 4, Try: 1, State: filch.OK, Node: 1, Slot: 1, Slots: 2, Rank: 1, Launch: 500, Further: true},
 	}
 	nodes := []filch.NodeName{hostile, "n2"}
@@ -312,7 +312,8 @@ func TestBothFormatsShowTheSame(t *testing.T) {
 		{"n1/steals", 5000, 6000, "gives 3 tasks to n2", ""},
 		{"n2/slot 0", 1000, 8000, "7.4 rank 1", " slots=2 state=ok"},
 		{"n2/slot 0", 1000, 1500, "launch", ""},
-		{"n2/slot 0", 1500, 8000, "running", ""},
+		{"n2/slot 0", 1500, 1800, "wire-up", ""},
+		{"n2/slot 0", 1800, 8000, "running", ""},
 		{"n2/slot 1", 1000, 8000, "7.4 rank 1", " slots=2 state=ok"},
 		{"n2/slot 1", 1000, 1500, "launch", ""},
 		{"n2/slot 1", 1500, 8000, "running", ""},
@@ -453,7 +454,7 @@ func FuzzChromeTexts(f *testing.F) {
 }
 
 func FuzzSpan(f *testing.F) {
-	f.Add((&span{Begin: 1, End: 2, Queued: 3, In: 4, Out: 5, Launch: 6, Task: 7, Try: 8, Code: -9, Node: 10, Slot: 11, Rank: 12, Slots: 13, State: filch.Lost, Further: true}).appendTo(nil))
+	f.Add((&span{Begin: 1, End: 2, Queued: 3, In: 4, Out: 5, Launch: 6, Wire: 14, Task: 7, Try: 8, Code: -9, Node: 10, Slot: 11, Rank: 12, Slots: 13, State: filch.Lost, Further: true}).appendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) != spanBytes || b[spanBytes-1] > 1 {
 			return

@@ -16,11 +16,13 @@ func (p *participant) event(k events.Kind, count int64) events.Event {
 	return e
 }
 
-// tellStart tells the begin of the ranks of p on this node, once.
+// tellStart tells the begin of the ranks of p on this node, once. Of ranks that run since before
+// a restart of the launcher, the begin is not known.
 func tellStart(t *local.Turn, p *participant) {
-	if p.phase < launcher.PhaseStarted {
-		t.Event(p.event(events.RanksStarted, int64(launcher.CountRanks(p.launch.Nodes[p.index].Ranks))))
+	if p.phase >= launcher.PhaseStarted || p.flags.adopted && p.phase < launcher.PhasePrepared {
+		return
 	}
+	t.Event(p.event(events.RanksStarted, int64(launcher.CountRanks(p.launch.Nodes[p.index].Ranks))))
 }
 
 // tellEnds tells the ends of ranks of p, with the slots that each rank had. Only this node knows

@@ -7,11 +7,12 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/node/local"
 	"github.com/filch-hpc/filch/slots"
 )
 
-// Keeper handles an event of a keeper of this node: KeeperReady, RanksStarted,
+// Keeper handles an event of a keeper of this node: KeeperReady, RanksStarted, RanksWired,
 // RanksEnded, KeeperDone, KeeperGone or Adopted. If the attempt is unknown and ranks may
 // run, the node orders the keeper to stop.
 func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
@@ -25,6 +26,10 @@ func (h *Ranks) Keeper(now time.Duration, ev any, out *launcher.Outbox) {
 		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
 			tellStart(t, p)
 			h.setPhase(t, p, launcher.PhaseStarted)
+		}
+	case launcher.RanksWired:
+		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {
+			t.Event(p.event(events.RanksWired, max(ev.Took.Microseconds(), 1)))
 		}
 	case launcher.RanksEnded:
 		if p := h.participantFor(t, ev.Ident); p != nil && !p.over() {

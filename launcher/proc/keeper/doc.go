@@ -3,7 +3,7 @@
 //
 // A launcher keeps one keeper ready ([proc.Spawn]): a process of its own session, a
 // subreaper, connected by a socketpair on fd 3. The keeper receives [launcher.Start] and
-// answers with Ready, RanksStarted, RanksEnded and KeeperDone. Meanwhile the keeper
+// answers with Ready, RanksStarted, RanksWired, RanksEnded and KeeperDone. Meanwhile the keeper
 // carries the ranks' output and input and answers their PMI requests.
 //
 // The whole keeper runs on a single locked thread around a single epoll. That thread

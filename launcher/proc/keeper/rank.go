@@ -52,7 +52,7 @@ func (j *job) fork() {
 		}
 		j.forkRank(r)
 	}
-	j.phase = running
+	j.phase, j.mpi.began = running, j.now()
 	j.in.started()
 	j.mpi.lookForSingletons(singletonFirst)
 	j.sayStarted()

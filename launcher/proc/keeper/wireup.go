@@ -24,6 +24,7 @@ type port interface {
 	Tick(now time.Duration, out *pmi.Out)
 	State(r filch.Rank) pmi.State
 	Spoke() bool
+	Wired() bool
 	Spawned(id uint32, res pmi.SpawnResult, out *pmi.Out)
 }
 
@@ -40,6 +41,8 @@ type wireup struct {
 	due     *proc.Timer
 	look    *proc.Timer // for ranks that run alone, see lookForSingletons
 	alone   bool        // a rank that runs alone was told
+	began   time.Duration
+	wired   bool // that the ranks are wired was told
 }
 
 // client is our end of a rank's PMI connection, or of the helper's.
@@ -357,10 +360,14 @@ func (w *wireup) write(c *client) {
 	}
 }
 
-// settle sets the engine's timer.
+// settle tells the launcher once that the ranks are wired, and sets the engine's timer.
 func (w *wireup) settle() {
 	if w.engine == nil {
 		return
+	}
+	if !w.wired && w.engine.Wired() {
+		w.wired = true
+		w.job.link().Send(wire.KindRanksWired, launcher.RanksWired{Ident: w.job.ident(), Took: w.job.now() - w.began})
 	}
 	w.job.keeper.poll.Stop(w.due)
 	w.due = nil
