@@ -26,15 +26,25 @@ func (l *length) count() int {
 }
 
 // Few ends say little about the mean of the next ones: in each round the times are longer or
-// shorter by a factor with this deviation, divided by the root of the number of ends.
+// shorter by a factor with the deviation of one time, as a part of the mean, divided by the root of
+// the number of ends. The deviation is doubt at least: equal ends may be a chance.
 const doubt = 0.3
+
+// doubtMost bounds the factor of a few ends of which one is far off.
+const doubtMost = 3
 
 // factor draws the factor of a round.
 func (l *length) factor(r *rand.Rand) float64 {
 	if !l.known() {
 		return 1
 	}
-	return math.Exp(doubt / math.Sqrt(float64(l.count())) * r.NormFloat64())
+	mean, deviation := l.moments()
+	n, part := float64(l.count()), doubt
+	if mean > 0 {
+		few := math.Sqrt(max(n-1, 1) / max(n-3, 1)) // the deviation is not well known either
+		part = min(max(part, few*deviation/mean), doubtMost)
+	}
+	return math.Exp(part / math.Sqrt(n) * r.NormFloat64())
 }
 
 // leastPart is the shortest drawn time, as a part of the mean.

@@ -2,6 +2,8 @@ package forecast
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -104,6 +106,41 @@ func TestSpread(t *testing.T) {
 	many, _, _ := wide(400, length{sample: sample})
 	if few >= many {
 		t.Errorf("with 5 known times the job ends at %g at the earliest, with 100 at %g", few, many)
+	}
+}
+
+// Nine of ten jobs end between the two times, whatever the shape of the lengths, and however few
+// ends are known.
+func TestNineOfTenJobsEndInTheSpread(t *testing.T) {
+	const jobs, tasks, slots = 60, 40, 4
+	for name, draw := range map[string]func(*rand.Rand) float64{
+		"even":      func(r *rand.Rand) float64 { return 1 + 4*r.Float64() },
+		"decaying":  func(r *rand.Rand) float64 { return 3 * r.ExpFloat64() },
+		"long tail": func(r *rand.Rand) float64 { return 2 * math.Exp(0.9*r.NormFloat64()) },
+	} {
+		for _, known := range []int{8, 100} {
+			r, in := rand.New(rand.NewPCG(uint64(known), 7)), 0
+			for seed := range uint64(jobs) {
+				sample := make([]float64, known)
+				for i := range sample {
+					sample[i] = draw(r)
+				}
+				free := make([]float64, slots) // when each slot is free
+				for range tasks {
+					slices.Sort(free)
+					free[0] += draw(r)
+				}
+				q := queue{jobs: []job{bag(tasks, length{sample: sample})}, free: []int32{slots}}
+				_, end := q.forecast(0, seed)
+				if real := slices.Max(free); end.early <= real && real <= end.late {
+					in++
+				}
+			}
+			t.Logf("%s, %d known ends: %d of %d jobs end in the spread", name, known, in, jobs)
+			if in < jobs*3/4 { // 60 jobs say nine of ten to a tenth or so
+				t.Errorf("%s, %d known ends: %d of %d jobs end in the spread, want nine of ten", name, known, in, jobs)
+			}
+		}
 	}
 }
 
