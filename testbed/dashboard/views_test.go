@@ -159,6 +159,21 @@ func (s *site) mouse(b *tab, bag, flow string) {
 // characters that turn or hide text are visible, as on a terminal.
 func (s *site) hostileNames(b *tab, bag string) {
 	s.t.Helper()
+	read[bool](b, `(import("./lib.js").then(m => { window.lib = m; }), true)`)
+	b.await("the script of texts", `!!window.lib`)
+	sameTexts(b, "window.lib.clean")
+	b.do(chromedp.KeyEvent("6"))
+	b.await("the job", fmt.Sprintf(`[...document.querySelectorAll("tr[data-job='%s'] td.name")].some(e => e.textContent === %q)`, bag, ui.Clean(hostile)))
+	elements := read[int](b, `document.querySelectorAll("img, main script, main b:not(figcaption b)").length`)
+	if elements != 0 {
+		s.t.Errorf("the page has %d elements that only a name can have made", elements)
+	}
+}
+
+// sameTexts holds a function of a page against the texts of a terminal: characters that turn or
+// hide text are visible.
+func sameTexts(b *tab, clean string) {
+	b.t.Helper()
 	var wild []string
 	for r := rune(1); r <= unicode.MaxRune; r++ {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar || r < 0x180 {
@@ -167,21 +182,13 @@ func (s *site) hostileNames(b *tab, bag string) {
 	}
 	list, err := json.Marshal(wild)
 	if err != nil {
-		s.t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	read[bool](b, `(import("./lib.js").then(m => { window.lib = m; }), true)`)
-	b.await("the script of texts", `!!window.lib`)
-	got := read[[]string](b, `(`+string(list)+`).map(window.lib.clean)`)
+	got := read[[]string](b, `(`+string(list)+`).map(s => `+clean+`(s))`)
 	for i, w := range wild {
 		if want := ui.Clean(w); got[i] != want {
-			s.t.Errorf("%+q is %q on the page and %q on a terminal", w, got[i], want)
+			b.t.Errorf("%+q is %q on the page and %q on a terminal", w, got[i], want)
 		}
-	}
-	b.do(chromedp.KeyEvent("6"))
-	b.await("the job", fmt.Sprintf(`[...document.querySelectorAll("tr[data-job='%s'] td.name")].some(e => e.textContent === %q)`, bag, ui.Clean(hostile)))
-	elements := read[int](b, `document.querySelectorAll("img, main script, main b:not(figcaption b)").length`)
-	if elements != 0 {
-		s.t.Errorf("the page has %d elements that only a name can have made", elements)
 	}
 }
 
@@ -268,5 +275,13 @@ func TestReportInABrowser(t *testing.T) {
 	b.await("the job", fmt.Sprintf(`document.querySelector("h1").textContent.includes(%q)`, "<img src=x onerror=alert(1)>"))
 	b.await("the timeline", `[...document.querySelectorAll("canvas")].length === 2 && [...document.querySelectorAll("canvas")].every(c => c.width > 300)`)
 	b.do(chromedp.Focus(chromedp.CSS("canvas[tabindex]")), chromedp.KeyEvent("+"), chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent("0"))
+	sameTexts(b, "clean")
+	b.clean()
+	s.filch("run", "-J", hostile, "-n", "3", "sh", "-c", "sleep 0.$FILCH_RANK")
+	s.filch("report", "last", "-o", path)
+	b.do(chromedp.Navigate("file://" + path))
+	b.await("the timeline of a run", `[...document.querySelectorAll("canvas")].length === 2 && document.getElementById("tip").textContent.startsWith("3 ranks.")`)
+	b.await("the slots of a run", `[...document.querySelectorAll("td")].some(e => e.textContent === "ranks ran")`)
+	b.picture("report-run")
 	b.clean()
 }

@@ -61,6 +61,18 @@ var texts = [numCauses]string{
 	idleNothing: "nothing left to start",
 }
 
+// runTexts are the causes of a run, of which only the slots with ranks count.
+var runTexts = [numCauses]string{
+	idleLost:    texts[idleLost],
+	idleDrain:   texts[idleDrain],
+	idleGather:  "the run gathered slots",
+	idleBefore:  "before the first start",
+	idleLimit:   texts[idleLimit],
+	idleQueued:  "ranks about to start, or with an end that is not known",
+	idleWaiting: texts[idleWaiting],
+	idleNothing: "the rank had ended, and others ran",
+}
+
 // work is what a job of tasks did, for the bill.
 type work struct {
 	Begin, End int64 // of the job

@@ -114,7 +114,7 @@ type collector struct {
 	rankEnds eventlog.Ranks
 }
 
-// collect reads a job of tasks, or a run, which has no tasks. With wantGraph, the page has
+// collect reads a job of tasks, or a run, whose ranks take the place of tasks. With wantGraph, the page has
 // the graph of a workflow.
 func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) (*page, error) {
 	k := &collector{conn: c, at: map[filch.NodeName]int32{}, states: map[filch.NodeName]*wire.NodeInfo{}}
@@ -130,7 +130,7 @@ func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) 
 		k.work.End = p.MadeNS
 	}
 	p.Seconds = seconds(k.work.End - k.work.Begin)
-	if !cli.IsTasks(&p.Job) {
+	if !p.isTasks() {
 		k.run()
 		return p, nil
 	}
@@ -158,6 +158,9 @@ func collect(c *client.Client, id filch.JobID, instance string, wantGraph bool) 
 	k.sumUp()
 	return p, nil
 }
+
+// isTasks tells a job of tasks from a run.
+func (p *page) isTasks() bool { return cli.IsTasks(&p.Job) }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
@@ -334,7 +337,7 @@ func (k *collector) events() {
 				k.page.Steals.Won++
 				k.page.Steals.Tasks += e.Count
 			}
-		case e.Job == k.page.Job.ID:
+		case e.Job == k.page.Job.ID && (k.page.isTasks() || e.Try == k.page.Job.Attempt):
 			k.rankEnds.Take(node, at, e)
 		}
 	})
@@ -408,16 +411,19 @@ func (k *collector) sumUp() {
 	for i := range p.Nodes {
 		n, w := &p.Nodes[i], &k.work.Nodes[i]
 		if k.states[n.Name] == nil && !k.work.Spread {
-			w.Slots = peaks[i] // a node that is not there any more
+			w.Slots = max(w.Slots, peaks[i]) // a node that is not there any more, or of a run
 		}
 		n.Slots, n.Peak = w.Slots, min(peaks[i], w.Slots)
 		n.Lost, n.Drain = k.work.relative(w.Lost), k.work.relative(w.Drains)
 	}
-	b := k.work.sum(changes)
-	p.Bill = append(p.Bill, line{"tasks ran", seconds(b.Busy), true})
+	b, busy, say := k.work.sum(changes), "tasks ran", &texts
+	if !p.isTasks() {
+		busy, say = "ranks ran", &runTexts
+	}
+	p.Bill = append(p.Bill, line{busy, seconds(b.Busy), true})
 	for c := range numCauses {
 		if b.Idle[c] > 0 {
-			p.Bill = append(p.Bill, line{texts[c], seconds(b.Idle[c]), false})
+			p.Bill = append(p.Bill, line{say[c], seconds(b.Idle[c]), false})
 		}
 	}
 	p.Bound = seconds(k.work.bound())

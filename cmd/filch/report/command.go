@@ -31,7 +31,7 @@ a timeline of the tasks on each node, the slots in use, where the time of the sl
 others, the limit of the job, drains and losses of nodes), a lower bound of the time (the work on
 all slots, the longest task or chain of tasks), the critical path of a workflow, the slowest
 tasks, and the tasks that did not end well, with their last lines. Memory and processor time
-stand beside what was asked, with the bytes of output. Of a run, the page has the summary only.
+stand beside what was asked, with the bytes of output. Of a run, the page shows the ranks in place of tasks.
 
 The page shows the last attempt of each task; the time of earlier attempts counts as idle. The
 drains, losses, gathers and steals come from the nodes, which keep their last events only.

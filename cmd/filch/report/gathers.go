@@ -19,10 +19,10 @@ func gangOf(e *events.Event) gang {
 }
 
 // gathers takes in a gang that begins to collect slots. The event has the ranks: a rank of
-// another job counts as one slot.
+// another job, or of a run, counts as one slot.
 func (k *collector) gathers(at int64, e *events.Event) {
 	slots := int32(min(e.Count, 1<<30))
-	if e.Job == k.page.Job.ID {
+	if e.Job == k.page.Job.ID && e.Tasks > 0 {
 		slots = k.work.Each
 	}
 	k.gathered(at, e)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/eventlog"
-	"github.com/filch-hpc/filch/launcher/events"
 )
 
 // columns are the bars of the timeline, a slice for each field: microseconds since the begin
@@ -78,22 +77,34 @@ func (k *collector) ranks(list []ended) (drawn []ended) {
 	return drawn
 }
 
-// run draws the ranks of a run that the nodes remember.
+// run takes in the ranks of a run that the nodes remember, on the slots that the ranks had. Of a
+// run without an end, the ranks that still run are not known, and neither is the bill.
 func (k *collector) run() {
-	k.read(k.page.Job.ID.String(), func(node filch.NodeName, at int64, e *events.Event) {
-		if e.Try == k.page.Job.Attempt {
-			k.rankEnds.Take(node, at, e)
-		}
-	})
-	begin := k.work.Begin + int64(k.page.Job.Waited*1e9)
-	var drawn []ended
-	for _, r := range k.rankEnds.Of(eventlog.OfRun, k.work.Begin) {
-		if len(drawn) < maxDrawn {
-			drawn = append(drawn, ended{Bar: bar{Begin: min(max(r.Began, begin), r.At), End: r.At, Node: k.node(r.Node)}, Task: firstRank - r.Rank, State: r.State, On: r.Slots})
-		}
+	k.work.Tasks, k.work.Each = k.page.Job.Ranks, 1
+	for _, n := range k.page.Job.Nodes {
+		k.node(n)
 	}
-	if len(drawn) > 0 {
-		k.draw(drawn)
+	k.events()
+	begin := k.work.Begin + int64(k.page.Job.Waited*1e9)
+	for _, r := range k.rankEnds.Of(eventlog.OfRun, k.work.Begin) {
+		if len(k.ends) == maxDrawn {
+			break
+		}
+		b := bar{Begin: begin, End: r.At, Node: k.node(r.Node), Slots: max(r.Slots.Len(), 1)}
+		if r.Began > 0 {
+			b.Begin = max(r.Began, k.work.Begin)
+		}
+		b.Begin = min(b.Begin, b.End)
+		k.work.Nodes[b.Node].Slots += r.Slots.Len()
+		k.ends = append(k.ends, ended{
+			Bar: b, In: max(min(r.Wired, r.At)-b.Begin, 0), Task: firstRank - r.Rank, State: r.State, On: r.Slots,
+		})
+	}
+	if len(k.ends) == 0 {
+		return
+	}
+	if k.sumUp(); k.page.Job.Code == nil {
+		k.page.Bill, k.page.InUse = nil, nil
 	}
 }
 

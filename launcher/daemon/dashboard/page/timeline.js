@@ -91,7 +91,7 @@ export function show(report, state) {
 // index makes rows of the bars: a row has its bars in the order of time, and apart those that
 // did not end well, which a wider bar must not hide.
 function index() {
-	if (!data.bars?.begin?.length && !data.bill) runBars();
+	if (!data.bars?.begin?.length && (data.job.kind === "run" || data.job.kind === "step")) runBars();
 	const b = data.bars, first = [];
 	let n = 0;
 	rows = [];
@@ -134,7 +134,7 @@ function plan(state) {
 	});
 	deep = y;
 	const tasks = data.bars.begin.length;
-	hint = "Job " + data.job.id + " " + clean(data.job.name).slice(0, 60) + ": " + (data.bill ? tasks + " tasks" : tasks + (data.bars.task[0] < -1 ? " ranks" : " nodes with ranks")) + (data.left_out ? ", without the " + data.left_out + " shortest" : "") + (data.never ? ", " + data.never + " never started" : "") + (data.unknown ? ", " + data.unknown + " not begun or without a recorded end" : "") + (data.gangs ? "; gangs whose events the nodes forgot are drawn at their owner" : "") + ". Wheel or + and - zoom, drag or arrows move, 0 shows all.";
+	hint = "Job " + data.job.id + " " + clean(data.job.name).slice(0, 60) + ": " + (data.job.kind !== "run" && data.job.kind !== "step" ? tasks + " tasks" : tasks + (data.bars.task[0] < -1 ? " ranks" : " nodes with ranks")) + (data.left_out ? ", without the " + data.left_out + " shortest" : "") + (data.never ? ", " + data.never + " never started" : "") + (data.unknown ? ", " + data.unknown + " not begun or without a recorded end" : "") + (data.gangs ? "; gangs whose events the nodes forgot are drawn at their owner" : "") + ". Wheel or + and - zoom, drag or arrows move, 0 shows all.";
 	state.say(hint);
 }
 
