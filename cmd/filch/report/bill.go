@@ -68,7 +68,7 @@ var runTexts = [numCauses]string{
 	idleGather:  "the run gathered slots",
 	idleBefore:  "before the first start",
 	idleLimit:   texts[idleLimit],
-	idleQueued:  "ranks about to start, or with an end that is not known",
+	idleQueued:  "ranks about to start",
 	idleWaiting: texts[idleWaiting],
 	idleNothing: "the rank had ended, and others ran",
 }

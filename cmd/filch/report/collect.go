@@ -50,6 +50,8 @@ type page struct {
 	Steals   steals           `json:"steals"`
 	Clocks   string           `json:"clocks"`
 	Graph    *graph           `json:"graph,omitempty"` // of a workflow, for --json
+
+	tasks int // that began; a gang has a bar for each rank
 }
 
 // nodeRow is a node of the page.
@@ -393,6 +395,7 @@ func (w *work) within(list []span) (in []span) {
 // sumUp makes the timeline, the slots in use and the bill.
 func (k *collector) sumUp() {
 	p := &k.page
+	p.tasks = len(k.ends)
 	drawn := slices.Clone(k.ends[:min(len(k.ends), maxDrawn)])
 	p.LeftOut = len(k.ends) - len(drawn)
 	if p.Gangs {

@@ -63,7 +63,7 @@ the chain of tasks that decides how long the workflow takes.`,
 				}
 				return filch.Errorf(kind, "cannot write the report %s: %s", ui.Clean(path), ui.Cause(err))
 			}
-			what, nodes := filch.Plural(len(p.Bars.Begin)+p.LeftOut, "task"), len(p.Nodes)
+			what, nodes := filch.Plural(p.tasks, "task"), len(p.Nodes)
 			if !cli.IsTasks(&p.Job) {
 				what, nodes = filch.Plural(int(p.Job.Ranks), "rank"), len(p.Job.Nodes)
 			}

@@ -60,6 +60,9 @@ func TestColumnsAreNumbers(t *testing.T) {
 	if err != nil || string(b) != want {
 		t.Errorf("got %s, %v\nwant %s", b, err, want)
 	}
+	if k.page.tasks != 3 {
+		t.Errorf("%d tasks, want 3", k.page.tasks)
+	}
 	if n := k.page.Nodes[0]; n.Lanes != 2 || n.Tasks != 3 || n.Slots != 2 {
 		t.Errorf("got %+v", n)
 	}

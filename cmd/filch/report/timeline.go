@@ -80,7 +80,7 @@ func (k *collector) ranks(list []ended) (drawn []ended) {
 // run takes in the ranks of a run that the nodes remember, on the slots that the ranks had. Of a
 // run without an end, the ranks that still run are not known, and neither is the bill.
 func (k *collector) run() {
-	k.work.Tasks, k.work.Each = k.page.Job.Ranks, 1
+	k.work.Each = 1
 	for _, n := range k.page.Job.Nodes {
 		k.node(n)
 	}
@@ -100,7 +100,7 @@ func (k *collector) run() {
 			Bar: b, In: max(min(r.Wired, r.At)-b.Begin, 0), Task: firstRank - r.Rank, State: r.State, On: r.Slots,
 		})
 	}
-	if len(k.ends) == 0 {
+	if k.work.Tasks = int32(len(k.ends)); len(k.ends) == 0 {
 		return
 	}
 	if k.sumUp(); k.page.Job.Code == nil {

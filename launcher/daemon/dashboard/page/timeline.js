@@ -133,7 +133,7 @@ function plan(state) {
 		y += high;
 	});
 	deep = y;
-	const tasks = data.bars.begin.length;
+	const tasks = data.gangs ? new Set(data.bars.task).size : data.bars.begin.length;
 	hint = "Job " + data.job.id + " " + clean(data.job.name).slice(0, 60) + ": " + (data.job.kind !== "run" && data.job.kind !== "step" ? tasks + " tasks" : tasks + (data.bars.task[0] < -1 ? " ranks" : " nodes with ranks")) + (data.left_out ? ", without the " + data.left_out + " shortest" : "") + (data.never ? ", " + data.never + " never started" : "") + (data.unknown ? ", " + data.unknown + " not begun or without a recorded end" : "") + (data.gangs ? "; gangs whose events the nodes forgot are drawn at their owner" : "") + ". Wheel or + and - zoom, drag or arrows move, 0 shows all.";
 	state.say(hint);
 }
