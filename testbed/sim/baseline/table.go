@@ -69,6 +69,7 @@ func GangSchedulers() []NamedGangs {
 		{"release all (MATRIX v1)", OursMax, func(g *Gangs) (Launched, error) { return OurGangs(g, stealer.Policy{Kind: stealer.ReleaseAll}) }},
 		{"SLURM++ v1", 0, SlurmPP1.Run},
 		{"SLURM++ v2", 0, SlurmPP2.Run},
+		{"CloudKon", 0, SQSForGangs.Run},
 		{"Slurm", 0, Slurmctld.Run},
 	}
 }
@@ -139,6 +140,33 @@ func PrintFlows(out io.Writer, graphs []*workflow.Graph, list []makespan.Workflo
 				fmt.Fprintf(t, "\t%.0f", d.Seconds())
 			}
 			fmt.Fprintln(t)
+		}
+	}
+	t.Flush()
+	fmt.Fprintln(out)
+	return nil
+}
+
+// PrintTrees runs trees of spawned tasks on the allotments of DVS, 4: 8 x 4 cores.
+func PrintTrees(out io.Writer) error {
+	fmt.Fprint(out, "Speed-up of spawned tasks on allotments of 8 x 4 cores, seed 1\n\n")
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "tree\tcores\tleapfrog (WOOL)\tDVS\tDVS by leapfrog\tvain steals\twith DVS")
+	for _, x := range []struct {
+		name string
+		tree *Tree
+	}{{"Fib 22", Fib(22)}, {"nQueens 12, 3 rows", Queens(12, 3)}, {"Strassen 512, depth 3", Strassen(512, 3)}, {"Sort of 2^20", Sort(1<<20, 2048)}} {
+		for _, n := range []int{5, 12, 20, 27} {
+			cores := Allotment(8, 4, 12, n)
+			lf, err := WoolLF.Run(x.tree, cores, 1)
+			if err != nil {
+				return err
+			}
+			dvs, err := WoolDVS.Run(x.tree, cores, 1)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%+.0f %%\t%d\t%d\n", x.name, n, lf.Speedup, dvs.Speedup, 100*(dvs.Speedup/lf.Speedup-1), lf.Attempts, dvs.Attempts)
 		}
 	}
 	t.Flush()
