@@ -10,10 +10,6 @@ import (
 	"github.com/filch-hpc/filch/mtc/record"
 )
 
-// lateMax bounds the tasks of a job that a node keeps aside. At the bound the node starts
-// no more tasks of the job: few other nodes know the durations of the tasks kept aside.
-const lateMax = 4096
-
 // needs is the longest duration of a task: the task's own limit, else the job's expected
 // duration; 0 if unknown. Own reports whether the task has a limit.
 func (c *Core) needs(j *job, it *queue.Item) (need time.Duration, own bool) {
@@ -122,7 +118,7 @@ func (c *Core) fits(j *job) bool {
 // limits of their own, setAside decides task by task.
 func (j *job) mayStart() bool {
 	if j.spec.Limits {
-		return len(j.queue.Late) < lateMax
+		return len(j.queue.Late) < policy.LateMax
 	}
 	return j.core.fits(j)
 }

@@ -140,13 +140,13 @@ func TestTasksWithLimitsGoWhereTheyCanFinish(t *testing.T) {
 func TestAsideIsBounded(t *testing.T) {
 	r := limitRig(t, 1, 1, policy.Walltime{End: 20 * time.Second})
 	list := limitLines(60)
-	for range lateMax + 1000 {
+	for range policy.LateMax + 1000 {
 		list = append(list, list[0])
 	}
 	r.submit(0, submit.Job{Job: 1, Spec: record.Spec{Payloads: true, Limits: true}, Total: int32(len(list)), Lines: list})
 	r.idle(time.Minute)
-	if s, _ := r.nodes[0].Job(1); s.Pace.Aside != lateMax || !s.Pace.Late {
-		t.Errorf("%d are kept aside, late is %v; want %d", s.Pace.Aside, s.Pace.Late, lateMax)
+	if s, _ := r.nodes[0].Job(1); s.Pace.Aside != policy.LateMax || !s.Pace.Late {
+		t.Errorf("%d are kept aside, late is %v; want %d", s.Pace.Aside, s.Pace.Late, policy.LateMax)
 	}
 }
 

@@ -73,13 +73,7 @@ func (v *victim) giveAway() {
 	})
 	for k, to := range takers {
 		part := int64(len(takers) - k)
-		x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation}}
-		left -= v.pack(x, v.core.cfg.Members.Get(to), (left+part-1)/part)
-		if len(x.items) == 0 {
-			continue
-		}
-		v.openXfer(x)
-		v.send(to, x.offer)
+		v.gift(to, "", func(x *xfer) { left -= v.pack(x, v.core.cfg.Members.Get(to), (left+part-1)/part) })
 	}
 }
 

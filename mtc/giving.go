@@ -1,6 +1,8 @@
 package mtc
 
 import (
+	"slices"
+
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/message"
 	"github.com/filch-hpc/filch/mtc/policy"
@@ -49,26 +51,47 @@ func (v *victim) push(to filch.NodeName, want int64) {
 	if p == nil || v.owes(p) {
 		return
 	}
-	x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation}}
 	m := message.Means{Free: p.Total}
 	if m.Free.Slots == 0 {
 		m.Free.Slots = int32(min(want, filch.Unbounded)) // not known
 	}
-	if v.freeze(x, &m, p, want); len(x.items) > 0 {
+	v.gift(to, "", func(x *xfer) { v.freeze(x, &m, p, want) })
+}
+
+// gift offers a node the tasks that fill puts into the offer; the nodes through last share them.
+func (v *victim) gift(to, last filch.NodeName, fill func(x *xfer)) {
+	x := &xfer{thief: to, gift: true, offer: &message.Offer{Life: v.core.self.Incarnation, Last: last}}
+	if fill(x); len(x.items) > 0 {
 		v.openXfer(x)
 		v.send(to, x.offer)
 	}
 }
 
-// spread offers equal parts of a bag to as many nodes as the submission says, and keeps a
-// part. Of a bag that grows, each addition goes so.
+// spread offers parts of a bag to as many nodes as the submission says, and keeps a part. Of a bag
+// that grows, each addition goes so.
 func (v *victim) spread(j *job) {
-	n := j.leader.spread.Nodes(v.core.cfg.Members.Others(v.core.cfg.Self) + 1)
-	part := j.queue.Ranges.Left() / int64(n)
-	if part == 0 {
-		return // fewer tasks than nodes: thieves are as fast
+	b := policy.BagOf(v.core.cfg.Self, j.spec, j.queue.Ranges.Left(), v.core.exec.room.Left(&v.core.exec.used))
+	v.branch(j, j.leader.spread.Branches(v.core.cfg.Members, &b, &v.core.rng))
+}
+
+// branch offers parts of a bag, each to the first node of a segment. Thieves get nothing of the
+// rest until the tree of the bag has reached the other nodes.
+func (v *victim) branch(j *job, branches []policy.Branch) {
+	for _, b := range slices.Backward(branches) {
+		v.gift(b.To, b.Last, func(x *xfer) {
+			for _, s := range j.queue.Ranges.Take(b.Tasks, message.OfferRangesMax) {
+				x.addRange(j, s)
+			}
+		})
 	}
-	for _, to := range v.core.cfg.Members.Draw(v.core.cfg.Self, n-1, &v.core.rng, func(p *filch.Member) bool { return p.Standing == filch.Up && policy.Suits(j.spec, p) }) {
-		v.push(to, part)
+	if len(branches) > 0 {
+		v.Keep(j.id, v.now)
 	}
+}
+
+// goOn offers parts of the tasks that came with the tree of a bag to the other nodes of the segment.
+func (v *victim) goOn(j *job, last filch.NodeName, tasks int64) {
+	v.Keep(j.id, v.now)
+	b := policy.BagOf(v.core.cfg.Self, j.spec, tasks, filch.Room{})
+	v.branch(j, v.core.cfg.Members.Branches(&b, last))
 }

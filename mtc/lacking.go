@@ -2,20 +2,16 @@ package mtc
 
 import (
 	"github.com/filch-hpc/filch/mtc/lines"
-	"github.com/filch-hpc/filch/mtc/queue"
+	"github.com/filch-hpc/filch/mtc/policy"
 )
 
 // This file decides about the tasks of a job that take different amounts of a resource which
 // all nodes share, where some tasks take nothing: the others wait apart, so that these start.
 
-// lackMax bounds the tasks of a job that wait apart. At the bound the node starts no task
-// behind them.
-const lackMax = 4096
-
 // lack keeps the first task of a job apart until the task has its tokens, if tasks behind it
 // may take none. Tasks that take tokens start in their order.
 func (e *execution) lack(j *job, need int) got {
-	if j.least > 0 || len(j.queue.Lacking) >= lackMax {
+	if j.least > 0 || len(j.queue.Lacking) >= policy.LackMax {
 		return gotBlocked
 	}
 	it, line := e.next(j)
@@ -38,7 +34,7 @@ func (e *execution) startLacking(j *job, g *gate) got {
 	case lines.Away:
 		return gotBlocked
 	case lines.Gone:
-		e.core.pass(j, q.unlack())
+		e.core.pass(j, q.PopLacking())
 		return gotOne
 	}
 	j.choose(int(q.Lacking[0].Need) - 1)
@@ -46,13 +42,6 @@ func (e *execution) startLacking(j *job, g *gate) got {
 	if is != gotNext {
 		return is
 	}
-	e.start(j, q.unlack(), at, g)
+	e.start(j, q.PopLacking(), at, g)
 	return gotOne
-}
-
-// unlack takes the first of the tasks that wait apart off the queue.
-func (q *readyQueue) unlack() queue.Item {
-	it := q.Lacking[0]
-	q.Lacking = q.Lacking[1:]
-	return it
 }

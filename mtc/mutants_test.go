@@ -71,5 +71,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"choice-stays", "TestChoiceChangesPlaces"},
 		{"steals-on", "TestVictimsChangeWhileRunning"},
 		{"unspread", "TestBagGoesToSomeNodes"},
+		{"tree-stops", "TestBagGoesDownATree"},
+		{"pushed-twice", "TestBagGoesDownATree"},
+		{"unkept", "TestBagGoesDownATree"},
 	})
 }

@@ -46,7 +46,7 @@ func (v *victim) stealable(j *job, m *message.Means, thief *filch.Member) bool {
 	if m.Better && j.ticket.Class >= m.Class || thief != nil && !policy.Suits(j.spec, thief) {
 		return false
 	}
-	if j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
+	if v.Keeps(j.id, v.now) && !v.core.drain.on || j.void != 0 || j.leader != nil && !j.leader.open || j.held() && !v.core.drain.on {
 		return false
 	}
 	return !j.spec.Capped() || v.core.drain.on || j.least == 0 || v.serves(j, m, j.most)

@@ -31,12 +31,13 @@ type xferKey struct {
 
 // moving is an offer whose moves are being committed.
 type moving struct {
-	left int         // answers to come
-	took int32       // tasks whose move succeeded
-	of   filch.JobID // of the first of these tasks
-	all  bool        // all moves so far succeeded
-	some bool        // at least one move succeeded
-	job  filch.JobID // of the first stolen task; 0: pushed
+	left int            // answers to come
+	took int32          // tasks whose move succeeded
+	of   filch.JobID    // of the first of these tasks
+	all  bool           // all moves so far succeeded
+	some bool           // at least one move succeeded
+	job  filch.JobID    // of the first stolen task; 0: pushed
+	last filch.NodeName // of the nodes that share the tasks; "": none
 }
 
 func (t *thief) init(c *Core) {
@@ -91,7 +92,7 @@ func (q *readyQueue) starved(j *job) bool {
 		return true
 	}
 	if j.least == 0 {
-		return len(q.Lacking) >= lackMax // tasks behind the first may take no tokens
+		return len(q.Lacking) >= policy.LackMax // tasks behind the first may take no tokens
 	}
 	return j.spec.Capped() && j.tokens.Lacks(j.takes)
 }
@@ -158,7 +159,7 @@ func (t *thief) onOffer(from filch.NodeName, m *message.Offer) {
 		t.send(from, &message.Done{Life: m.Life, Xfer: m.Xfer, All: false})
 		return
 	}
-	mv := &moving{left: 1, all: true, job: m.Stolen()}
+	mv := &moving{left: 1, all: true, job: m.Stolen(), last: m.Last}
 	t.moving[key] = mv
 	if m.Usual > 0 {
 		t.core.job(mv.job).pace.told = m.Usual
@@ -180,6 +181,9 @@ func (t *thief) moved(key xferKey, mv *moving) {
 	t.past = t.past[max(len(t.past)-pastMax, 0):]
 	t.send(key.victim.Node, &message.Done{Life: key.victim.Incarnation, Xfer: key.xfer, All: mv.all})
 	t.core.victim.Fresh = true
+	if j := t.core.jobs[mv.of]; mv.last != "" && mv.some && j != nil {
+		t.core.victim.goOn(j, mv.last, int64(mv.took))
+	}
 	if mv.some {
 		t.happened(report.Event{Kind: report.Won, Job: mv.of, Count: mv.took, Peer: key.victim.Node})
 		t.Poll.Win(t.now, mv.job)

@@ -113,6 +113,7 @@ func (v *victim) offerNews() {
 	load, class := v.loadFor(&message.Means{}, nil)
 	if load == 0 {
 		v.Idle()
+		v.core.waits.at = min(v.core.waits.at, v.Kept(v.now))
 		return
 	}
 	if n := len(v.core.order); n > 0 {

@@ -19,4 +19,4 @@
 package wire
 
 // Version is the version of all links. A peer with another version is refused.
-const Version = 10
+const Version = 11

@@ -79,6 +79,8 @@ type Offer struct {
 	Xfer   uint64
 	Ask    uint64 // 0: a gift without an ask
 	Ranges []RangeItem
+	// Last is set if the nodes from the receiver through Last, in the order of names, share the ranges.
+	Last   filch.NodeName
 	Tasks  []TaskItem
 	Copies []CopyItem // of tasks that stay with the victim
 	// Usual is how long the tasks of an offer for held slots usually take, which are of one
@@ -326,6 +328,7 @@ func (m *Offer) fields(c *record.Codec) {
 	record.List(c, &m.Tasks, OfferTasksMax, 9, (*TaskItem).fields)
 	record.List(c, &m.Copies, OfferCopiesMax, 10, (*CopyItem).fields)
 	record.Amount(c, &m.Usual)
+	record.Text(c, &m.Last, record.MaxNodeName)
 }
 
 func (r *RangeItem) fields(c *record.Codec) {

@@ -19,6 +19,7 @@ type News struct {
 	Self    filch.NodeName
 	First   bool // of the node
 	Urgent  bool // of a better class than work elsewhere
+	Spread  bool // other nodes have parts of the work
 	Victims Victims
 	Fits    func(*filch.Member) bool // there is work for the node
 }
@@ -40,9 +41,9 @@ func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName
 	n := m.Others(w.Self)
 	least := filch.Root(n + 1)
 	switch {
-	case w.Urgent || w.First && w.Victims != Lifeline:
+	case w.Urgent || w.First && w.Victims != Lifeline && !w.Spread:
 		least = max(least, tellAll)
-	case w.Victims == Lifeline:
+	case w.Victims == Lifeline || w.Spread:
 		least = 0
 	}
 	for _, name := range m.fed(w) {

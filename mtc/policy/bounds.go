@@ -36,6 +36,14 @@ const CoolTime = 500 * time.Millisecond
 // BacklogMax bounds the ends that wait to be recorded: above the bound the node starts nothing.
 const BacklogMax = 1 << 20
 
+// LateMax bounds the tasks of a job that a node keeps aside, because they cannot finish there. At the
+// bound the node starts no more tasks of the job: few other nodes know the durations of these tasks.
+const LateMax = 4096
+
+// LackMax bounds the tasks of a job that wait apart for a resource. At the bound the node starts no
+// task behind them.
+const LackMax = 4096
+
 // Defaulted has the defaults in place of zero values.
 func (b Bounds) Defaulted() Bounds {
 	or := func(p, preset time.Duration) time.Duration {

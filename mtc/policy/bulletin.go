@@ -16,7 +16,29 @@ type Bulletin struct {
 	Comers Comers
 	Calls  Calls
 	heard  bool // thieves received news at least once
+	spread bool // other nodes have parts of the work
+	kept   filch.JobID
+	until  time.Duration // thieves get no tasks of kept until then
 	again  time.Duration
+}
+
+// Keep notes that other nodes have parts of a bag, or get them now: until they have them, no thief gets
+// tasks of the bag, and of this work only thieves hear that found nothing here.
+func (b *Bulletin) Keep(job filch.JobID, now time.Duration) {
+	b.spread, b.kept, b.until = true, job, now+SpreadKeep
+}
+
+// Keeps reports whether thieves get no tasks of a job.
+func (b *Bulletin) Keeps(job filch.JobID, now time.Duration) bool {
+	return b.kept == job && b.until > now && !mutantUnkept
+}
+
+// Kept is when thieves get tasks again of the job that the node keeps; Never if the node keeps none.
+func (b *Bulletin) Kept(now time.Duration) time.Duration {
+	if b.until > now {
+		return b.until
+	}
+	return filch.Never
 }
 
 // Idle notes that the node has no tasks for others: the next tasks are news.
@@ -52,14 +74,16 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 	if b.Fresh = now < b.again; b.Fresh {
 		return nil
 	}
+	w.Spread, b.spread = b.spread, false
 	b.heard, b.again = true, now+newsAgain
 	return b.Askers.Tell(m, w, r)
 }
 
 // Next is when a round is due in any case, after a look at now.
 func (b *Bulletin) Next(now time.Duration) time.Duration {
+	next := min(b.Comers.Next(), b.Kept(now))
 	if at := b.Calls.Next(); at > now {
-		return min(at, b.Comers.Next())
+		return min(at, next)
 	}
-	return b.Comers.Next()
+	return next
 }

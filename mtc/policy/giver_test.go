@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -125,12 +126,90 @@ func TestSpreading(t *testing.T) {
 			t.Errorf("%s reads as %v, %v", name, s, err)
 		}
 		for k, n := range []int{1, 2, 16, 1024} {
-			if got := s.Nodes(n); got != want[k] {
+			if got := len(spreadBag(s, slotted(n, func(int) int32 { return 1 }), Bag{Tasks: 1 << 20})); got != want[k] {
 				t.Errorf("%s of %d nodes is %d, want %d", name, n, got, want[k])
 			}
 		}
 	}
 	if _, err := ParseSpreading("2"); err == nil {
 		t.Error("2 reads as a number of nodes")
+	}
+}
+
+// slotted are n members with slots.
+func slotted(n int, slots func(i int) int32) *Members {
+	m := NewMembers()
+	for i := range n {
+		m.Set(filch.Member{Name: filch.NodeName(fmt.Sprintf("n%04d", i)), Incarnation: uint64(i + 1), Total: filch.Room{Slots: slots(i)}})
+	}
+	return m
+}
+
+// spreadBag spreads a bag of the first member until nobody has parts for others, and returns the
+// tasks of each node.
+func spreadBag(s Spreading, m *Members, b Bag) map[filch.NodeName]int64 {
+	if b.Fits == nil {
+		b.Fits = func(*filch.Member) bool { return true }
+	}
+	b.Self = m.At(0).Name
+	has := map[filch.NodeName]int64{}
+	type work struct {
+		bag  Bag
+		list []Branch
+	}
+	queue := []work{{b, s.Branches(m, &b, new(filch.Rand))}}
+	for len(queue) > 0 {
+		w := queue[0]
+		queue = queue[1:]
+		left := w.bag.Tasks
+		for _, br := range w.list {
+			left -= br.Tasks
+			next := w.bag
+			next.Self, next.Tasks = br.To, br.Tasks
+			queue = append(queue, work{next, m.Branches(&next, br.Last)})
+		}
+		if left > 0 {
+			has[w.bag.Self] += left
+		}
+	}
+	return has
+}
+
+// A bag goes to all nodes in parts as their slots, to the task, where the instance is larger than
+// the first news reaches and the bag does not fit on its node.
+func TestBagIsSpreadBySlots(t *testing.T) {
+	even := func(int) int32 { return 16 }
+	for _, c := range []struct {
+		name  string
+		nodes int
+		slots func(i int) int32
+		bag   Bag
+		want  func(i int) int64 // nil: nothing leaves the first node
+	}{
+		{"small instance", 17, even, Bag{Tasks: 5440}, nil},
+		{"even", 18, even, Bag{Tasks: 5760}, func(int) int64 { return 320 }},
+		{"many nodes", 1024, even, Bag{Tasks: 327680}, func(int) int64 { return 320 }},
+		{"fits", 64, even, Bag{Tasks: 16, Free: 16}, nil},
+		{"capped", 64, even, Bag{Tasks: 6400, Alone: true}, nil},
+		{"uneven", 64, func(i int) int32 { return int32(1 + i%4) }, Bag{Tasks: 1600}, func(i int) int64 { return int64(10 * (1 + i%4)) }},
+		{"unsuited", 64, even, Bag{Tasks: 3200, Fits: func(p *filch.Member) bool { return p.Incarnation%2 == 0 }}, func(i int) int64 { return int64(100 * (i % 2)) }},
+		{"fewer tasks than nodes", 64, even, Bag{Tasks: 32}, func(int) int64 { return -1 }},
+	} {
+		m := slotted(c.nodes, c.slots)
+		has, sum := spreadBag(spreadAuto, m, c.bag), int64(0)
+		for i := range c.nodes {
+			n := has[m.At(int32(i)).Name]
+			sum += n
+			switch {
+			case c.want == nil && i > 0 && n > 0:
+				t.Errorf("%s: node %d has %d tasks of a bag that stays", c.name, i, n)
+			case c.want == nil:
+			case c.want(i) < 0 && n > 1, c.want(i) >= 0 && n != c.want(i):
+				t.Errorf("%s: node %d has %d tasks, want %d", c.name, i, n, c.want(i))
+			}
+		}
+		if sum != c.bag.Tasks {
+			t.Errorf("%s: the nodes have %d of %d tasks", c.name, sum, c.bag.Tasks)
+		}
 	}
 }

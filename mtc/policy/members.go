@@ -63,6 +63,12 @@ func (m *Members) place(name filch.NodeName) int {
 	return int(m.places[max(m.Find(name), 0)])
 }
 
+// before is the node before another in the order of names, which is cyclic.
+func (m *Members) before(name filch.NodeName) filch.NodeName {
+	order := m.byName()
+	return m.At(order[(m.place(name)+len(order)-1)%len(order)]).Name
+}
+
 // lends reports whether p gives work to thieves.
 func lends(p *filch.Member) bool {
 	return p.Standing == filch.Up || p.Standing == filch.Draining && !mutantDrainKeeps

@@ -37,5 +37,8 @@ const (
 	mutantUnfixed     = false
 	mutantFarFirst    = false
 	mutantUnspread    = false
+	mutantTreeStops   = false
+	mutantPushedTwice = false
+	mutantUnkept      = false
 	mutantToAndFro    = false
 )

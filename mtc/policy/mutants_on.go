@@ -38,6 +38,9 @@ var (
 	mutantFarFirst    bool // near: a thief begins with nodes of any group
 	mutantToAndFro    bool // work giving: half of the tasks go, however busy the other node is
 	mutantUnspread    bool // a bag stays on the node of its submission
+	mutantTreeStops   bool // a node keeps all that the tree of a bag gives to it and to others
+	mutantPushedTwice bool // a node keeps what it pushes to others
+	mutantUnkept      bool // thieves get the tasks of a bag that is on its way down the tree
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -79,6 +82,9 @@ func Plant(name string) bool {
 		"far-first":    &mutantFarFirst,
 		"unspread":     &mutantUnspread,
 		"to-and-fro":   &mutantToAndFro,
+		"tree-stops":   &mutantTreeStops,
+		"pushed-twice": &mutantPushedTwice,
+		"unkept":       &mutantUnkept,
 	} {
 		*p = n == name
 		known = known || *p

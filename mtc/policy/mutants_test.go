@@ -42,6 +42,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unfixed", "TestFixedVictims"},
 		{"far-first", "TestVictimsAreDrawnAnew"},
 		{"unspread", "TestSpreading"},
+		{"tree-stops", "TestBagIsSpreadBySlots"},
 		{"to-and-fro", "TestGiftsEndBalanced"},
 	})
 }

@@ -130,6 +130,11 @@ func (q *Ranges) Take(want int64, most int) (cut []Range) {
 		cut = append(cut, q.cut(i, n))
 		want -= n
 	}
+	if mutantPushedTwice {
+		for _, s := range cut {
+			q.Add(s)
+		}
+	}
 	return cut
 }
 

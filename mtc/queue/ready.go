@@ -330,6 +330,13 @@ func (q *Ready) SetLacking(it Item) {
 	q.Lacking = append(q.Lacking, it)
 }
 
+// PopLacking takes the first of the tasks that wait apart off the queue.
+func (q *Ready) PopLacking() Item {
+	it := q.Lacking[0]
+	q.Lacking = q.Lacking[1:]
+	return it
+}
+
 // LackingFor counts the tasks that wait for a resource and suit a thief.
 func (q *Ready) LackingFor(suits Suits) (n int64) {
 	for i := range q.Lacking {

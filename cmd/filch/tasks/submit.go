@@ -145,7 +145,7 @@ func (f *submitFlags) declare(p *pflag.FlagSet) {
 	p.StringVar(&f.keep, "keep", "all", "keep the output of `WHICH` tasks without a file: all, failed or none")
 	p.BoolVar(&f.worker, "worker", false, "COMMAND is a worker, a process that runs many tasks; see docs/tasks.md")
 	p.BoolVar(&f.open, "open", false, "leave the job open: filch submit --to adds tasks until filch close")
-	p.StringVar(&f.spread, "spread", "1", "give the tasks in equal parts to `NODES` nodes at once: 1, log, sqrt or all of them; idle nodes steal from there")
+	p.StringVar(&f.spread, "spread", "auto", "give the tasks in parts to `NODES` nodes at once: 1, log, sqrt or all of them; idle nodes steal from there. auto is all in an instance of more than 17 nodes, for a bag that does not fit on its node")
 	p.BoolVar(&f.hold, "hold", false, "start no task until filch release")
 	p.StringVar(&f.to, "to", "", "add the tasks to the open job `JOB`")
 	p.BoolVar(&f.wait, "wait", false, "wait for the end; exit with 1 when a task did not end well")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/submit"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -113,6 +114,9 @@ func (w *World) drawBag(d *engine.Dice) {
 		s.Spec.Each.Slots = int32(1 + d.N(int(w.opt.Slots)))
 	}
 	w.drawLengths(s)
+	if len(s.Nodes) == 0 {
+		s.Spread = policy.Spreading(w.spreadRng.N(int(policy.SpreadAll) + 1))
+	}
 	b.grow(s.Total)
 	w.bags = append(w.bags, b)
 	w.At(b.submit, func() { w.submitBag(b) })

@@ -66,6 +66,7 @@ type tasking struct {
 	afterRng  *engine.Dice
 	eachRng   *engine.Dice
 	lengthRng *engine.Dice
+	spreadRng *engine.Dice
 	bags      []*bag
 	byBag     map[filch.JobID]*bag
 	ids       map[filch.JobID]launcher.ClientID // that were told
@@ -141,6 +142,7 @@ const (
 	streamPolicies
 	streamLengths
 	streamReturns
+	streamSpreads
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -150,7 +152,7 @@ func NewWorld(opt Options) *World {
 		Engine: e, opt: opt, childRng: e.Dice(streamKeepers), faultRng: e.Dice(streamFaults),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
-		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), gangRng: e.Dice(streamGangRuns), afterRng: e.Dice(streamAfter), eachRng: e.Dice(streamEach), lengthRng: e.Dice(streamLengths), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID), gangIDs: make(map[filch.JobID]*gangTask)},
+		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), gangRng: e.Dice(streamGangRuns), afterRng: e.Dice(streamAfter), eachRng: e.Dice(streamEach), lengthRng: e.Dice(streamLengths), spreadRng: e.Dice(streamSpreads), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID), gangIDs: make(map[filch.JobID]*gangTask)},
 	}
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)

@@ -224,7 +224,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 	length := func(r *engine.Dice, _ mtc.Start) time.Duration { return r.Between(mean/4, 2*mean) }
 	fails := func(s mtc.Start) int32 { return int32(max(int(s.Index)%11+int(s.Attempt)-11, 0)) % 2 }
 	w.define()
-	lengths := engine.NewDice(w.opt.Seed, 17)
+	lengths, spreads := engine.NewDice(w.opt.Seed, 17), engine.NewDice(w.opt.Seed, 19)
 	for k := range 3 + d.N(3) {
 		s := submit.Job{Job: filch.JobID(k + 1), Total: int32(1 + d.N(1200))}
 		s.Spec.Once = d.Chance(0.3)
@@ -238,6 +238,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 			s.Nodes, s.Total = dag(d, int(min(s.Total, 400))), 0
 			s.Spec.OnFail = record.FailMode(d.N(3))
 		}
+		s.Spread = policy.Spreading(spreads.N(int(policy.SpreadAll) + 1))
 		if len(s.Nodes) == 0 && lengths.Chance(0.3) {
 			s.Long = drawLengths(s.Total, lengths)
 		}
