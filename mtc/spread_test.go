@@ -23,7 +23,7 @@ func TestBagGoesDownATree(t *testing.T) {
 		if m, is := m.(*message.Offer); is && len(m.Ranges) > 0 {
 			if m.Last != "" {
 				gifts[to]++
-			} else if r.now < policy.SpreadKeep {
+			} else if r.now < 25*time.Millisecond {
 				early++
 			}
 		}

@@ -25,7 +25,7 @@ type Bulletin struct {
 // Keep notes that other nodes have parts of a bag, or get them now: until they have them, no thief gets
 // tasks of the bag, and of this work only thieves hear that found nothing here.
 func (b *Bulletin) Keep(job filch.JobID, now time.Duration) {
-	b.spread, b.kept, b.until = true, job, now+SpreadKeep
+	b.spread, b.kept, b.until = true, job, now+spreadKeep
 }
 
 // Keeps reports whether thieves get no tasks of a job.

@@ -18,7 +18,7 @@ const (
 	spreadOne                   // the worst case of MATRIX: all tasks begin on one node
 	spreadLog                   // log2(N)
 	spreadRoot                  // sqrt(N)
-	SpreadAll                   // the best case, by a tree: see [Members.Branches]
+	spreadAll                   // the best case, by a tree: see [Members.Branches]
 )
 
 var spreadingNames = [...]string{"auto", "1", "log", "sqrt", "all"}
@@ -35,10 +35,10 @@ func ParseSpreading(name string) (Spreading, error) {
 	return 0, filch.Errorf(filch.Invalid, "%q says not to how many nodes the tasks go", name).WithHint("the numbers of nodes are auto, 1, log, sqrt and all")
 }
 
-// SpreadKeep is how long the tasks of a bag stay on the node that the bag's tree gave them to, and
+// spreadKeep is how long the tasks of a bag stay on the node that the bag's tree gave them to, and
 // thieves get none: a thief would take the parts of nodes that the tree reaches next. The tree reaches
 // 1,024 nodes within 2 ms.
-const SpreadKeep = 25 * time.Millisecond
+const spreadKeep = 25 * time.Millisecond
 
 // branchesMax is to how many nodes a node offers parts of a bag.
 const branchesMax = 4
@@ -75,9 +75,9 @@ func BagOf(self filch.NodeName, spec *record.Spec, tasks int64, free filch.Room)
 func (s Spreading) Branches(m *Members, b *Bag, r *filch.Rand) (branches []Branch) {
 	others := m.Others(b.Self)
 	if s == spreadAuto && others > tellAll && b.Tasks > b.Free && !b.Alone {
-		s = SpreadAll
+		s = spreadAll
 	}
-	if s == SpreadAll && !mutantUnspread {
+	if s == spreadAll && !mutantUnspread {
 		return m.Branches(b, m.before(b.Self))
 	}
 	n := s.nodes(others + 1)

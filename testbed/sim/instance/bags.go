@@ -115,7 +115,7 @@ func (w *World) drawBag(d *engine.Dice) {
 	}
 	w.drawLengths(s)
 	if len(s.Nodes) == 0 {
-		s.Spread = policy.Spreading(w.spreadRng.N(int(policy.SpreadAll) + 1))
+		s.Spread, _ = policy.ParseSpreading([]string{"auto", "1", "log", "sqrt", "all"}[w.spreadRng.N(5)])
 	}
 	b.grow(s.Total)
 	w.bags = append(w.bags, b)

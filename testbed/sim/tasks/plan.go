@@ -238,7 +238,7 @@ func (w *World) jobs(d, tries *engine.Dice) {
 			s.Nodes, s.Total = dag(d, int(min(s.Total, 400))), 0
 			s.Spec.OnFail = record.FailMode(d.N(3))
 		}
-		s.Spread = policy.Spreading(spreads.N(int(policy.SpreadAll) + 1))
+		s.Spread, _ = policy.ParseSpreading([]string{"auto", "1", "log", "sqrt", "all"}[spreads.N(5)])
 		if len(s.Nodes) == 0 && lengths.Chance(0.3) {
 			s.Long = drawLengths(s.Total, lengths)
 		}
