@@ -115,7 +115,7 @@ func PrintFlows(out io.Writer, graphs []*workflow.Graph, list []makespan.Workflo
 	const fast = 1e13 // bytes a second
 	fmt.Fprintf(out, "Seconds of workflows, nodes of 2,000 MIPS that run a task at a time (filch: hosts of %d slots), seed 1\n\n", slotsOfHost)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "workflow\tnodes\tbound\tmin-min\tcritical path\tfilch, auto\tfilch, adage\tADAGE, code\tADAGE, printed")
+	fmt.Fprintln(t, "workflow\tnodes\tbound\tmin-min\tcritical path\tfilch, auto\tfilch, adage\tADAGE, code\tADAGE, printed\tAlbatross")
 	for k, g := range graphs {
 		w := makespan.Scaled(list[k:k+1], 1./speed, 1, "")[0]
 		for _, n := range flowNodes {
@@ -135,11 +135,43 @@ func PrintFlows(out io.Writer, graphs []*workflow.Graph, list []makespan.Workflo
 				}
 				row = append(row, r.Makespan)
 			}
+			r, err := LateBinding.Run(f)
+			if err != nil {
+				return err
+			}
+			row = append(row, r.Makespan)
 			fmt.Fprintf(t, "%s\t%d", list[k].Name, n)
 			for _, d := range row {
 				fmt.Fprintf(t, "\t%.0f", d.Seconds())
 			}
 			fmt.Fprintln(t)
+		}
+	}
+	t.Flush()
+	fmt.Fprintln(out)
+	return nil
+}
+
+// PrintPiles runs all-pairs and stacking with each storage.
+func PrintPiles(out io.Writer, nodes, slots int) error {
+	list := []Pile{AllPairs(nodes, slots, 5*nodes, 100*time.Millisecond)}
+	for _, locality := range []float64{1, 5, 30} {
+		list = append(list, Stacking(nodes, slots, 100, locality))
+	}
+	fmt.Fprintf(out, "Tasks that read files, %d nodes of %d slots, seed 1\n\n", nodes, slots)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "workload\tstorage\tefficiency\ttime of a task\tGB moved")
+	for i := range list {
+		p := &list[i]
+		for _, x := range []struct {
+			name string
+			d    Diffusion
+		}{{"active storage", ActiveStorage}, {"data diffusion", DataDiffusion}, {"parallel file system", ParallelFS}} {
+			r, moved, err := x.d.Run(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(t, "%s\t%s\t%.1f %%\t%v\t%.1f\n", p.Name, x.name, 100*r.Efficiency, p.PerTask(r).Round(time.Millisecond/10), float64(moved)/1e9)
 		}
 	}
 	t.Flush()

@@ -24,7 +24,7 @@ func main() {
 	length := flag.Duration("length", 64*time.Millisecond, "the length of a task")
 	gangs := flag.Int("gangs", 200, "nodes of the gangs; SLURM++ has partitions of 100")
 	runs := flag.Duration("runs", time.Second, "the length of a gang")
-	only := flag.String("only", "bags,gangs,flows,trees", "the tables to print")
+	only := flag.String("only", "bags,gangs,flows,piles,trees", "the tables to print")
 	data := flag.String("data", "../shared/data", "the folder with workflow files, in dax and wfformat")
 	flag.Parse()
 	var err error
@@ -36,6 +36,9 @@ func main() {
 	}
 	if err == nil && strings.Contains(*only, "flows") {
 		err = flows(*data)
+	}
+	if err == nil && strings.Contains(*only, "piles") {
+		err = baseline.PrintPiles(os.Stdout, *nodes, 2)
 	}
 	if err == nil && strings.Contains(*only, "trees") {
 		err = baseline.PrintTrees(os.Stdout)
