@@ -115,7 +115,6 @@ func (n *Node) settle(t *local.Turn) {
 			}
 		}
 		if !n.Ranks.SendGrants(t) && !n.Origin.Dequeue(t) && !n.Records.Pump(t) && !n.Tasks.Pump(t) {
-			n.Records.OnLedgerChanged(t)
 			n.self.Ledger.Meter.Look(t.Now)
 			return
 		}
@@ -156,9 +155,6 @@ func (n *Node) tickParts(t *local.Turn) {
 	n.Origin.TickKnot(t)
 	n.Records.Tick(t)
 	n.Origin.TickNumbering(t)
-	if n.Records.LoadDue(t.Now) {
-		n.Records.Advertise(t, n.Slots())
-	}
 	n.Ranks.TickCutoff(t)
 	n.Ranks.Remains.Tick(t)
 	n.Tasks.Tick(t)

@@ -19,8 +19,8 @@ const StoreWait = 5 * time.Second
 
 // Records is the node's side of the records kept by the instance together: records sends
 // operations to the store, and calls back the part that asked. Each operation is answered
-// once. The ids of jobs, the writer of job records, the scan for orphans, the quota and
-// the load are built on records.
+// once. The ids of jobs, the writer of job records, the scan for orphans and
+// the quota are built on records.
 type Records struct {
 	*local.Self
 	*ids
@@ -28,7 +28,6 @@ type Records struct {
 	*recordwriter
 	*orphans
 	*quota
-	*load
 	user homedUser
 
 	store   Store
@@ -66,7 +65,6 @@ func New(s *local.Self, store Store) *Records {
 	m.recordwriter = newRecordwriter(s, m)
 	m.orphans = &orphans{Self: s, store: m, writer: m.recordwriter, at: filch.Never}
 	m.quota = &quota{Self: s, store: m}
-	m.load = &load{Self: s, store: m}
 	return m
 }
 
@@ -287,7 +285,7 @@ func (m *Records) Tick(t *local.Turn) {
 
 // Deadline is when Tick is due.
 func (m *Records) Deadline() time.Duration {
-	return min(m.store.Deadline(), m.recordwriter.at, m.ids.again, m.gangs.again, m.orphans.at, m.load.at)
+	return min(m.store.Deadline(), m.recordwriter.at, m.ids.again, m.gangs.again, m.orphans.at)
 }
 
 // OnMember passes an entry of the list of members to the store.
