@@ -11,4 +11,7 @@ const (
 	mutantGangGoesOn   = false
 	mutantGangEndsTwo  = false
 	mutantNoWait       = false
+	mutantOldPolicy    = false
+	mutantUnread       = false
+	mutantYields       = false
 )

@@ -12,6 +12,9 @@ var (
 	mutantGangGoesOn   bool // a gang that is told to stop runs on
 	mutantGangEndsTwo  bool // the end of a gang is given twice
 	mutantNoWait       bool // a successor begins before the end of the task before it
+	mutantOldPolicy    bool // a policy that comes late takes the place of a newer policy
+	mutantUnread       bool // a node with tasks does not read the record of the policy
+	mutantYields       bool // a node that does not know the present policy cannot write another
 )
 
 // Plant switches on the named fault and the others off; "" is none.
@@ -25,6 +28,9 @@ func Plant(name string) bool {
 		"gang-goes-on":  &mutantGangGoesOn,
 		"gang-ends-two": &mutantGangEndsTwo,
 		"no-wait":       &mutantNoWait,
+		"old-policy":    &mutantOldPolicy,
+		"policy-unread": &mutantUnread,
+		"policy-yields": &mutantYields,
 	} {
 		*p = n == name
 		known = known || *p

@@ -64,7 +64,7 @@ func (w *Tasks) swapPolicy(t *local.Turn, p policy.Policy, expect dht.Version, t
 		case r.Outcome == dht.Done:
 			w.setPolicy(t, p, r.Version)
 			then(r.Version, nil)
-		case (r.Outcome == dht.Mismatch || r.Outcome == dht.Absent) && tries > 1:
+		case (r.Outcome == dht.Mismatch || r.Outcome == dht.Absent) && tries > 1 && !mutantYields:
 			w.swapPolicy(t, p, r.Version, tries-1, then)
 		default:
 			then(dht.Version{}, filch.Errorf(filch.Unavailable, "cannot write the scheduling policy: %s", r.Outcome).
@@ -81,7 +81,7 @@ func (w *Tasks) TakeTaskPolicy(now time.Duration, p policy.Policy, v dht.Version
 }
 
 func (w *Tasks) setPolicy(t *local.Turn, p policy.Policy, v dht.Version) {
-	if !w.policy.version.Less(v) {
+	if !w.policy.version.Less(v) && !mutantOldPolicy {
 		return
 	}
 	if w.Cfg.Tasks.Policy != p {
@@ -94,7 +94,7 @@ func (w *Tasks) setPolicy(t *local.Turn, p policy.Policy, v dht.Version) {
 
 // scheduleRead schedules reads of the record while the node has tasks.
 func (w *Tasks) scheduleRead(t *local.Turn) {
-	if r := &w.policy; r.at == filch.Never && !r.asking && !w.core.Idle() {
+	if r := &w.policy; r.at == filch.Never && !r.asking && !w.core.Idle() && !mutantUnread {
 		r.at = t.Now + PolicyLook
 	}
 }
