@@ -373,14 +373,23 @@ func (n *coordinator) end() {
 		}
 	}
 	leaveStale(n.base, n.instance)
-	keeps, last := n.keepsHome(), !goesOn(n.home)
-	switch {
-	case keeps && last:
-		_ = n.home.Remove()
-	case keeps: // the last allocation removes the home
+	n.leaveHome(goesOn)
+}
+
+// leaveHome removes the home of the instance, unless others go on. Allocations that end at the
+// same time agree: each leaves the home to the others before it looks for others, and its own
+// launchers have ended by then. So the one that looks last finds nobody, and finds the home
+// left.
+func (n *coordinator) leaveHome(goesOn func(place.Home) bool) {
+	if n.keepsHome() {
 		_ = os.WriteFile(filepath.Join(string(n.home), leftFile), nil, 0o600)
 	}
-	if keeps && last || n.invited != nil {
+	last := !goesOn(n.home)
+	keeps := last && n.keepsHome()
+	if keeps {
+		_ = n.home.Remove()
+	}
+	if keeps || n.invited != nil {
 		leaveQueues(n.home)
 	}
 }
