@@ -90,8 +90,8 @@ func (s pbs) cancel(ctx context.Context, id string) error {
 //
 // The submit command gets the batch script as its input and the name of the job as $1, and
 // prints the number of the job. The look command prints a line for each job: NUMBER NAME
-// STATE REASON, with the states queued, held, running, over and cancelled. The cancel
-// command gets the number as $1.
+// STATE [NODES*TIME] REASON, with the states queued, held, running, over and cancelled, and
+// the nodes and the time limit that the job asks for. The cancel command gets the number as $1.
 type hooks struct{ commands []string }
 
 func (h hooks) tools() []string { return []string{"sh"} }
@@ -130,7 +130,18 @@ func (h hooks) look(ctx context.Context) (*pool.Batch, error) {
 		if state == 0 {
 			return nil, filch.Errorf(filch.Invalid, "the look command printed the state %.40q; known are queued, held, running, over and cancelled", f[2])
 		}
-		b.Jobs[f[0]] = pool.Job{State: state, Said: strings.Join(f[3:], " "), Cancelled: f[2] == "cancelled"}
+		j := pool.Job{State: state, Cancelled: f[2] == "cancelled"}
+		said := f[3:]
+		if len(said) > 0 {
+			nodes, limit, ok := strings.Cut(said[0], "*")
+			if j.Asked = asked(nodes, limit); ok && j.Asked > 0 {
+				said = said[1:]
+			} else {
+				j.Asked = 0
+			}
+		}
+		j.Said = strings.Join(said, " ")
+		b.Jobs[f[0]] = j
 		if state != pool.JobOver || b.Name[f[1]] == "" {
 			b.Name[f[1]] = f[0]
 		}

@@ -115,7 +115,7 @@ func TestVia(t *testing.T) {
 // TestHooks: three commands of a user.
 func TestHooks(t *testing.T) {
 	s := systems["hooks"](&pool.Spec{Args: []string{
-		`cat >/dev/null; echo "7 $1"`, `echo 7 a queued no nodes; echo 8 b cancelled; echo 9 c running`, `test "$1" = 7`,
+		`cat >/dev/null; echo "7 $1"`, `echo 7 a queued no nodes; echo 8 b cancelled; echo "9 c running 2*1:30:00"; echo "10 d queued 4*30 behind others"`, `test "$1" = 7`,
 	}})
 	if id, err := s.submit(context.Background(), "a", "", nil); err != nil || id != "7 a" {
 		t.Errorf("submit: %q, %v", id, err)
@@ -129,6 +129,12 @@ func TestHooks(t *testing.T) {
 	}
 	if got := b.Jobs["8"]; got != (pool.Job{State: pool.JobOver, Cancelled: true}) {
 		t.Errorf("cancelled: %+v", got)
+	}
+	if got := b.Jobs["9"]; got != (pool.Job{State: pool.JobRunning, Asked: 3 * time.Hour}) {
+		t.Errorf("running: %+v", got)
+	}
+	if got := b.Jobs["10"]; got != (pool.Job{State: pool.JobQueued, Asked: 2 * time.Hour, Said: "behind others"}) {
+		t.Errorf("queued with a limit: %+v", got)
 	}
 	if err := s.cancel(context.Background(), "7"); err != nil {
 		t.Error(err)
