@@ -38,9 +38,8 @@ var pure = []string{"", "cmd/filchtop/screen", "dht", "dht/members", "dht/roster
 // worldly packages are closed to pure packages. mtc/workflow reads what it parses
 // through an io.Reader, which is not among them.
 var worldly = []string{
-	"context", "crypto/rand", "io/ioutil", "log", "math/rand", "math/rand/v2",
+	"context", "crypto/rand", "io/ioutil", "log", "math/rand", "math/rand/v2", "golang.org/x/sys/unix",
 	"net", "os", "runtime/debug", "sync", "syscall", "testing/synctest", "unsafe",
-	"golang.org/x/sys/unix",
 }
 
 // clocks are the functions of package time that a pure package must not call.
@@ -77,7 +76,7 @@ launcher/daemon/dataplane: . dht/overlay launcher launcher/daemon/inputs launche
 launcher/daemon/inputs: . launcher launcher/node launcher/watch
 launcher/daemon/metrics: . launcher/daemon/query
 launcher/daemon/peers: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/node launcher/wire
-launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/events/ring launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
+launcher/daemon/query: . dht dht/disk dht/overlay dht/store launcher launcher/config/place launcher/daemon/dataplane launcher/daemon/inputs launcher/daemon/peers launcher/daemon/staging launcher/events/ring launcher/glance launcher/mirror launcher/node/records launcher/node/tasks launcher/output launcher/proc launcher/wire mtc/policy mtc/queue mtc/record
 launcher/daemon/staging: . dht/overlay launcher launcher/config/place launcher/daemon/inputs launcher/events launcher/output launcher/proc launcher/watch launcher/wire mtc/workflow
 launcher/events: . varint
 launcher/events/ring: . launcher/events
@@ -94,7 +93,8 @@ launcher/node/ties: . launcher
 launcher/output: . varint
 launcher/pmi: .
 launcher/pmi/...: . launcher/pmi
-launcher/pools: . dht launcher/client pool
+launcher/glance: . launcher launcher/node launcher/node/tasks launcher/wire
+launcher/pools: . dht launcher/client launcher/wire pool
 launcher/pmix: . launcher/config/place launcher/pmi
 launcher/proc: . launcher launcher/wire
 launcher/proc/keeper: . launcher launcher/config/place launcher/output launcher/pmi launcher/pmix launcher/proc launcher/slurmenv launcher/topology launcher/wire
@@ -131,7 +131,7 @@ testbed/...: * testbed
 testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/report mtc/submit mtc/workflow slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
-testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
+testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/glance launcher/pools launcher/wire pool launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
 testbed/sim/makespan: . mtc mtc/policy mtc/record mtc/submit mtc/workflow testbed/sim/engine testbed/sim/tasks
 testbed/sim/pool: . pool
 testbed/sim/peril: . dht dht/store

@@ -180,6 +180,8 @@ type TasksHere struct {
 	Inner int64 `json:"inner,omitempty"`
 	// At most this many run at a time on all nodes; 0: no bound.
 	Cap int32 `json:"cap,omitempty"`
+	// The slots of a task; of a gang, of all its ranks. 0: not known here.
+	Each int32 `json:"-"`
 	// Of the ready tasks: they failed, and wait for their next try (--retry-delay).
 	Resting int64 `json:"resting,omitempty"`
 	// The seconds until the first of these is tried again; 0: unknown. TryAt is the time on

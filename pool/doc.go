@@ -5,7 +5,8 @@
 // holder looks at the instance and at the batch system every second, and changes the
 // record by compare-and-swap; the record names each submission before the holder submits.
 // So a holder that takes over finds a submission of the holder before by the name of the
-// batch job, and an allocation is never asked for twice.
+// batch job, and an allocation is never asked for twice. A submission that is given up and
+// comes late is cancelled.
 //
 // CloudKon (paper, III.C) starts a worker when the queue has grown by more than a threshold
 // between two looks, and a worker ends itself when it was idle for a while and its lease is

@@ -3,6 +3,10 @@ package pool
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -11,8 +15,9 @@ import (
 // batch follows the batch jobs.
 func (t *turn) batch() {
 	b := t.v.Batch
-	if b.Err != "" {
-		t.p.Trouble = "the batch system does not answer: " + clip(b.Err)
+	if t.p.Silent = ""; b.Err != "" {
+		t.p.Silent = "the batch system does not answer: " + clip(b.Err)
+		t.p.Trouble = t.p.Silent
 		return
 	}
 	for i := range t.p.Allocs {
@@ -23,7 +28,7 @@ func (t *turn) batch() {
 		}
 		j, known := b.Jobs[a.Job]
 		if known {
-			a.Missing = 0
+			delete(t.m.missing, a.N)
 		}
 		if j.Asked > 0 {
 			a.Asked = j.Asked.Seconds()
@@ -45,12 +50,37 @@ func (t *turn) batch() {
 		case a.State == Ending:
 			t.order(Cancel, a) // the order before was lost, or the batch system is slow
 		default:
-			a.Said = clip(j.Said)
-			if j.State == JobHeld {
+			a.Said, a.Held = clip(j.Said), j.State == JobHeld
+			if a.Held {
 				a.Said = "held: " + a.Said
 			}
 		}
 	}
+	t.strays()
+}
+
+// strays cancels batch jobs of the pool that the record does not name: submissions that were
+// given up and came late, and jobs that the batch system had lost and found again.
+func (t *turn) strays() {
+	if mutantStrays {
+		return
+	}
+	prefix := JobName(t.m.instance, t.p.Name, 0)
+	prefix = prefix[:len(prefix)-1]
+	for _, name := range slices.Sorted(maps.Keys(t.v.Batch.Name)) {
+		id := t.v.Batch.Name[name]
+		text, ok := strings.CutPrefix(name, prefix)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if j := t.v.Batch.Jobs[id]; !ok || err != nil || n < 1 || n >= t.p.Next || j.State == JobOver || t.p.Alloc(n) != nil || t.ended(n) {
+			continue
+		}
+		t.orders = append(t.orders, Order{Kind: Cancel, N: n, Job: id})
+	}
+}
+
+// ended tells whether an allocation ended a moment ago: its batch job may take as long to end.
+func (t *turn) ended(n int64) bool {
+	return slices.ContainsFunc(t.p.Ends, func(a Alloc) bool { return a.N == n && t.now.Sub(time.Unix(0, a.Over)) < soonWithin })
 }
 
 // find looks for the batch job of a submission whose answer did not come: the holder died
@@ -60,8 +90,8 @@ func (t *turn) find(a *Alloc) {
 		a.State, a.Job = Queued, id
 		return
 	}
-	if mutantHasty || t.now.Sub(time.Unix(0, a.Planned)) >= settle {
-		t.end(a, "was never submitted")
+	if mutantHasty || t.in(a) >= settle {
+		t.failed(a, "was never submitted")
 	}
 }
 
@@ -71,10 +101,12 @@ func (t *turn) missing(a *Alloc) {
 	if mutantForgets {
 		return
 	}
-	if a.Missing == 0 {
-		a.Missing = t.now.UnixNano()
+	since, ok := t.m.missing[a.N]
+	if !ok {
+		since = t.now
+		t.m.missing[a.N] = since
 	}
-	if here, _ := t.here(a); here == 0 && t.now.Sub(time.Unix(0, a.Missing)) >= lostAfter {
+	if here, _ := t.here(a); here == 0 && t.now.Sub(since) >= lostAfter {
 		t.over(a, Job{Said: "is not known to the batch system any more"})
 	}
 }
@@ -89,7 +121,7 @@ func (t *turn) over(a *Alloc, j Job) {
 	switch {
 	case a.State == Ending:
 		t.end(a, cmp.Or(a.Said, "was given back"))
-	case a.Worked > 0 || lived >= diedWithin:
+	case a.useful() || a.Joined != 0 && lived >= diedWithin:
 		t.p.Bad = 0
 		t.end(a, said("ended", how))
 	case j.Cancelled:
@@ -99,6 +131,8 @@ func (t *turn) over(a *Alloc, j Job) {
 		t.end(a, said("was cancelled", how))
 	case a.Began == 0:
 		t.failed(a, said("ended before its start was seen", how))
+	case a.Worked > 0:
+		t.failed(a, said("ended after "+filch.ShortTime(lived.Round(time.Second))+", before a task had ended there", how))
 	default:
 		t.failed(a, said("ended after "+filch.ShortTime(lived.Round(time.Second))+" without work", how))
 	}
@@ -116,20 +150,23 @@ func said(text, how string) string {
 func (t *turn) nodes() {
 	for i := range t.p.Allocs {
 		a := &t.p.Allocs[i]
-		here, slots := 0, int32(0)
+		here, slots, done := 0, int32(0), int64(0)
 		for j := range t.v.Nodes {
 			if n := &t.v.Nodes[j]; t.p.has(a, n) {
-				here, slots = here+1, slots+n.Slots
+				here, slots, done = here+1, slots+n.Slots, done+n.Ended
 			}
 		}
+		a.Done = max(a.Done, done)
 		switch {
 		case here > 0 && (a.State == Queued || a.State == Started):
 			a.State, a.Joined, a.Said = Joined, t.now.UnixNano(), ""
 			if a.Began == 0 {
 				a.Began = a.Joined
 			}
-			t.p.Delay = t.now.Sub(time.Unix(0, a.Planned))
-		case a.State == Started && t.now.Sub(time.Unix(0, a.Began)) >= comeWithin:
+			if first := t.m.first[a.N]; !first.IsZero() {
+				t.p.Delay = t.now.Sub(first)
+			}
+		case a.State == Started && t.in(a) >= comeWithin:
 			t.blame(a, fmt.Sprintf("started, and no node joined within %s", filch.ShortTime(comeWithin)))
 			t.giveBack(a, "no node joined")
 		}
@@ -137,7 +174,7 @@ func (t *turn) nodes() {
 			a.Nodes, a.Slots = max(a.Nodes, here), max(a.Slots, slots)
 			t.p.Each = a.Slots
 		}
-		if a.State == Joined && a.Worked > 0 {
+		if a.State == Joined && a.useful() {
 			t.p.Bad = 0
 		}
 	}

@@ -33,8 +33,8 @@ func (t *turn) grow() {
 		return
 	}
 	t.m.spare = time.Time{}
-	if p.Paused != "" || t.now.UnixNano() < p.After || t.fresh {
-		return
+	if wait := time.Unix(0, p.After).Sub(t.now); p.Paused != "" || wait > 0 && wait <= longest || t.fresh {
+		return // a longer wait is that of a holder with another clock
 	}
 	p.Said = fmt.Sprintf("asked for %d: %s; %d slots are there, %d allocations were coming", n, why, have, coming)
 	for range n {
@@ -53,22 +53,25 @@ func (t *turn) want() (slots, most int64, why string) {
 	if length <= 0 {
 		length = guess
 	}
+	most = max(v.Slots, v.Ready)
 	tasks := int64(math.Ceil(float64(v.Ready) * length / t.p.Within.Seconds()))
 	grown := ""
 	if more := v.Ready - t.m.ready; t.p.Grow > 0 && !t.m.looked.IsZero() && more >= t.p.Grow {
-		tasks, grown = v.Ready, fmt.Sprintf(", %d more than a look before", more)
+		tasks, grown = most, fmt.Sprintf(", %d more than a look before", more)
 	}
-	tasks = min(tasks, v.Ready)
+	tasks = min(tasks, most)
 	gangs, busy, all := int64(0), t.busy(), t.others()+int64(t.p.Max)*int64(t.p.Each)
+	t.p.Large = ""
 	for _, g := range v.Gangs {
 		slots := max(int64(g.Slots), int64(g.Nodes)*int64(max(t.p.Each, 1)))
 		if t.p.Each > 0 && slots > all {
-			t.p.Trouble = fmt.Sprintf("a gang of %d slots waits, and with all %d allocations there are %d slots", slots, t.p.Max, all)
+			t.p.Large = fmt.Sprintf("a gang of %d slots waits, and with all %d allocations there are %d slots", slots, t.p.Max, all)
+			t.p.Trouble = t.p.Large
 			continue
 		}
 		gangs += slots
 	}
-	most = v.Ready + gangs + busy
+	most += gangs + busy
 	if slots = tasks + gangs; slots > 0 {
 		slots += busy
 	}
@@ -122,8 +125,7 @@ func (t *turn) ends(n *Node) bool {
 	if n.Left == 0 || n.Left > lead {
 		return false
 	}
-	i := slices.IndexFunc(t.p.Allocs, func(a Alloc) bool { return t.p.has(&a, n) })
-	return i < 0 || n.Left <= t.now.Sub(time.Unix(0, t.p.Allocs[i].Began))
+	return n.Left <= n.Age
 }
 
 // leaves tells whether an allocation ends by itself soon: all its nodes end.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,17 +18,33 @@ type Manager struct {
 	moved  time.Time           // when the record was seen to change
 	wrote  time.Time           // the last change by this node
 	asked  time.Time           // the last question to the batch system
+	lived  time.Time           // when the pool had allocations last
 	soon   bool                // batch jobs end now: the next look asks again
 	ready  int64               // in the look before
 	looked time.Time           // the look before; zero: none as the holder
 	idle   map[int64]time.Time // since when an allocation has no work
 	spare  time.Time           // since when queued allocations are not needed
 	told   []Told
+	orders []Order // of the last look
+	// Since when this node knows an allocation, since when in its state, and since when the
+	// batch system does not know its job. All are by this node's clock: the clock of the holder
+	// that wrote the record may be another.
+	first   map[int64]time.Time
+	since   map[int64]stateSince
+	missing map[int64]time.Time
+}
+
+type stateSince struct {
+	state State
+	at    time.Time
 }
 
 // NewManager makes the part of a node in a pool.
 func NewManager(self filch.NodeName, instance string) *Manager {
-	return &Manager{self: self, instance: instance, idle: map[int64]time.Time{}}
+	return &Manager{
+		self: self, instance: instance, idle: map[int64]time.Time{},
+		first: map[int64]time.Time{}, since: map[int64]stateSince{}, missing: map[int64]time.Time{},
+	}
 }
 
 // Holds tells whether this node is the holder, or takes the pool over because the record
@@ -36,31 +53,73 @@ func (m *Manager) Holds(now time.Time, p *Pool) bool {
 	if m.moved.IsZero() || p.Beat != m.beat {
 		m.beat, m.moved = p.Beat, now
 	}
+	m.follow(now, p)
 	if p.Holder == m.self {
 		return true
 	}
-	m.looked, m.told = time.Time{}, nil
+	m.looked, m.told, m.orders = time.Time{}, nil, nil
 	clear(m.idle)
+	clear(m.missing)
 	return p.Holder == "" || now.Sub(m.moved) >= HolderLost
+}
+
+// follow notes since when this node knows the allocations in their states.
+func (m *Manager) follow(now time.Time, p *Pool) {
+	for i := range p.Allocs {
+		a := &p.Allocs[i]
+		if _, known := m.first[a.N]; !known {
+			m.first[a.N] = now
+		}
+		if m.since[a.N].state != a.State {
+			m.since[a.N] = stateSince{a.State, now}
+		}
+	}
+	gone := func(n int64) bool { return p.Alloc(n) == nil }
+	maps.DeleteFunc(m.first, func(n int64, _ time.Time) bool { return gone(n) })
+	maps.DeleteFunc(m.missing, func(n int64, _ time.Time) bool { return gone(n) })
+	maps.DeleteFunc(m.since, func(n int64, _ stateSince) bool { return gone(n) })
+}
+
+// in returns how long this node has known an allocation in its state.
+func (t *turn) in(a *Alloc) time.Duration {
+	if s := t.m.since[a.N]; s.state == a.State {
+		return t.now.Sub(s.at)
+	}
+	return 0
 }
 
 // AsksBatch tells whether the next look includes the batch system.
 func (m *Manager) AsksBatch(now time.Time, p *Pool) bool {
-	return len(p.Allocs) > 0 && (m.soon || now.Sub(m.asked) >= BatchEvery)
+	if m.lived.IsZero() || len(p.Allocs) > 0 {
+		m.lived = now
+	}
+	// Submissions that were given up may come late, after the last allocation.
+	return now.Sub(m.lived) < straysFor && (m.soon || now.Sub(m.asked) >= BatchEvery)
 }
 
 // Told takes the answer to a submission. The next look that is stored writes the answer into
-// the record.
+// the record. A submission of which nobody knows whether the batch system took it has no
+// answer: the next looks find the batch job by its name, or give the submission up.
 func (m *Manager) Told(t Told) { m.told = append(m.told, t) }
 
-// Saved says that the record of the last look is stored; the caller carries out the orders
-// now. Without Saved the record and the orders are void: another node or a user has changed
-// the record.
-func (m *Manager) Saved() { m.told = nil }
+// Stored tells whether the record of the last look is stored, and returns the orders, which
+// the caller carries out now. A record that is not stored has no orders: another node or a
+// user has changed the record, or nobody knows.
+func (m *Manager) Stored(ok bool) []Order {
+	orders := m.orders
+	m.orders = nil
+	if !ok && !mutantUnstored {
+		return nil
+	}
+	if ok {
+		m.told = nil
+	}
+	return orders
+}
 
-// Look decides, and changes p; save tells whether p must be stored before the orders are
-// carried out.
-func (m *Manager) Look(now time.Time, p *Pool, v *View) (orders []Order, save bool) {
+// Look decides, and changes p; save tells whether p must be stored. [Manager.Stored] has the
+// orders.
+func (m *Manager) Look(now time.Time, p *Pool, v *View) (save bool) {
 	before := string(p.Encode())
 	t := turn{m: m, p: p, v: v, now: now}
 	if p.Holder != m.self {
@@ -83,7 +142,8 @@ func (m *Manager) Look(now time.Time, p *Pool, v *View) (orders []Order, save bo
 		p.Beat++
 		m.wrote, m.beat, m.moved = now, p.Beat, now
 	}
-	return t.orders, save
+	m.orders = t.orders
+	return save
 }
 
 // turn is one look.
@@ -98,7 +158,7 @@ type turn struct {
 }
 
 func (t *turn) order(k OrderKind, a *Alloc) {
-	o := Order{Kind: k, N: a.N, Job: a.Job}
+	o := Order{Kind: k, N: a.N, Job: a.Job, By: t.now.Add(SubmitWait)}
 	for i := range t.v.Nodes {
 		if n := &t.v.Nodes[i]; k == Drain && t.p.has(a, n) {
 			o.Nodes = append(o.Nodes, n.Name)
@@ -183,7 +243,7 @@ func (t *turn) count() {
 func (t *turn) ending() bool {
 	return slices.ContainsFunc(t.p.Allocs, func(a Alloc) bool {
 		here, _ := t.here(&a)
-		return a.State == Ending && a.Joined != 0 && here == 0 && t.now.Sub(time.Unix(0, a.Ending)) < soonWithin
+		return a.State == Ending && a.Joined != 0 && here == 0 && t.in(&a) < soonWithin
 	})
 }
 

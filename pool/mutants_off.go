@@ -12,4 +12,8 @@ const (
 	mutantForgets     = false
 	mutantEndless     = false
 	mutantNoSuccessor = false
+	mutantUnstored    = false
+	mutantEndsBusy    = false
+	mutantBusyUseful  = false
+	mutantStrays      = false
 )

@@ -68,6 +68,7 @@ type Alloc struct {
 	Group   string  `json:"group,omitempty"` // the allocation as its nodes name it, once it has said so
 	Job     string  `json:"job,omitempty"`   // the number that the batch system gave
 	Said    string  `json:"said,omitempty"`  // why the batch system lets it wait, or how it ended
+	Held    bool    `json:"held,omitempty"`  // in the queue, and does not start before a person acts
 	Planned int64   `json:"planned"`
 	Began   int64   `json:"began,omitempty"`
 	Joined  int64   `json:"joined,omitempty"`
@@ -76,9 +77,15 @@ type Alloc struct {
 	Nodes   int     `json:"nodes,omitempty"`   // most that were members at a time
 	Slots   int32   `json:"slots,omitempty"`   // of these
 	Worked  float64 `json:"worked,omitempty"`  // seconds of nodes with work
+	Done    int64   `json:"done,omitempty"`    // attempts of tasks that ended there
 	Granted float64 `json:"granted,omitempty"` // seconds of nodes since the start
 	Asked   float64 `json:"asked,omitempty"`   // seconds of nodes in the request: the nodes times the time limit; 0 unknown
-	Missing int64   `json:"missing,omitempty"` // since when the batch system does not know the job
+}
+
+// useful tells whether an allocation did what it was asked for: a task ended there, or its
+// nodes worked for a while. Tasks that end every node within seconds do no such thing.
+func (a *Alloc) useful() bool {
+	return a.Done > 0 || a.Worked >= diedWithin.Seconds() || a.Worked > 0 && mutantBusyUseful
 }
 
 // Totals sums up the allocations of a pool, in node-seconds.
@@ -121,6 +128,8 @@ type Pool struct {
 	Bad     int            `json:"bad,omitempty"`     // submissions and allocations in a row that failed
 	After   int64          `json:"after,omitempty"`   // no submission before this time
 	Trouble string         `json:"trouble,omitempty"` // the last failure
+	Silent  string         `json:"silent,omitempty"`  // why the batch system could not be asked the last time
+	Large   string         `json:"large,omitempty"`   // a gang that waits, and does not fit into the pool
 	Said    string         `json:"said,omitempty"`    // what the holder decided last, and why
 	Delay   time.Duration  `json:"delay,omitempty"`   // from a submission to the first node, of the last that came
 	Totals  Totals         `json:"totals"`

@@ -3,7 +3,7 @@ package pool
 import (
 	"cmp"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/filch-hpc/filch"
 )
@@ -45,7 +45,7 @@ func (t *turn) left() (n int) {
 // idle tells whether no node of an allocation has had work for the time of --idle. Nodes of
 // a gang that waits for further allocations are not idle.
 func (t *turn) idle(a *Alloc, coming int) bool {
-	if _, busy := t.here(a); busy > 0 || len(t.v.Gangs) > 0 && coming > 0 {
+	if _, busy := t.here(a); busy > 0 && !mutantEndsBusy || t.silent(a) || len(t.v.Gangs) > 0 && coming > 0 {
 		delete(t.m.idle, a.N)
 		return false
 	}
@@ -57,18 +57,23 @@ func (t *turn) idle(a *Alloc, coming int) bool {
 	return ok && t.now.Sub(since) >= t.p.Idle && !mutantKeeps
 }
 
+// silent tells whether a node of an allocation did not answer: it may have work.
+func (t *turn) silent(a *Alloc) bool {
+	return slices.ContainsFunc(t.v.Nodes, func(n Node) bool { return n.Silent && t.p.has(a, &n) })
+}
+
 // urge repeats the orders that end an allocation, whose holder may have died.
 func (t *turn) urge(a *Alloc) {
 	fresh, busy := false, false
 	for i := range t.v.Nodes {
 		if n := &t.v.Nodes[i]; t.p.has(a, n) {
-			fresh, busy = fresh || !n.Draining, busy || n.Busy > 0
+			fresh, busy = fresh || !n.Draining, busy || n.Busy > 0 || n.Silent
 		}
 	}
 	switch {
 	case fresh:
 		t.order(Drain, a)
-	case !busy && !mutantCancelOnce && t.v.Batch != nil && t.now.Sub(time.Unix(0, a.Ending)) >= settle:
+	case !busy && !mutantCancelOnce && t.v.Batch != nil && t.in(a) >= settle:
 		t.order(Cancel, a) // the batch job should have ended by itself
 	}
 }
@@ -82,6 +87,10 @@ func (t *turn) giveBack(a *Alloc, why string) {
 		t.order(Cancel, a)
 	case Joined:
 		a.State, a.Ending, a.Said = Ending, t.now.UnixNano(), why
+		if mutantEndsBusy {
+			t.order(Cancel, a)
+			return
+		}
 		t.order(Drain, a)
 	}
 }

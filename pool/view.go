@@ -5,6 +5,7 @@ import "time"
 // View is what a holder sees in one look.
 type View struct {
 	Ready   int64   // tasks that could start now
+	Slots   int64   // of these; 0: one each
 	Running int64   // tasks
 	Length  float64 // slot-seconds of a task in the mean; 0 unknown
 	Gangs   []Gang  // that wait for slots
@@ -24,7 +25,10 @@ type Node struct {
 	Group    string // the allocation of the node, such as slurm-4711; "" none
 	Slots    int32
 	Busy     int32
+	Ended    int64 // attempts of tasks that ended there
+	Silent   bool  // the node did not answer: nobody knows whether it has work
 	Draining bool
+	Age      time.Duration // since its launcher began
 	Left     time.Duration // until the batch system takes the node away; 0 unknown
 }
 
@@ -69,7 +73,8 @@ type Order struct {
 	Kind  OrderKind
 	N     int64
 	Job   string
-	Nodes []string // with Drain
+	Nodes []string  // with Drain
+	By    time.Time // with Submit: the caller begins no submission, and waits for none, after this time
 }
 
 // OrderKind is the kind of an order.
@@ -98,13 +103,16 @@ const (
 	// beatEvery is the time between two changes of the record by a holder with nothing to say.
 	beatEvery = 2 * time.Second
 	// settle is the time in which the batch system shows a submission that it has taken: a
-	// holder after the first waits so long before it submits the same number again. It is
-	// longer than [SubmitWait].
+	// submission without an answer is given up after so long. It is longer than [SubmitWait],
+	// the bound on all submissions of one look.
 	settle = 45 * time.Second
-	// SubmitWait bounds a submission.
+	// SubmitWait bounds the submissions of one look, together.
 	SubmitWait = 30 * time.Second
+	// straysFor is the time after the end of the last allocation in which the batch system is
+	// asked for batch jobs that the record does not name.
+	straysFor = 2 * time.Minute
 	// lostAfter is the time for which a batch system may not know a job that it took.
-	lostAfter = 20 * time.Second
+	lostAfter = 15 * time.Second
 	// comeWithin is the time in which a node of a started batch job must join.
 	comeWithin = 3 * time.Minute
 	// leadLeast is the shortest time before the end of a node in which its successor is asked
@@ -119,6 +127,9 @@ const badMost = 5
 
 // backOff is the pause after so many failures in a row.
 var backOff = [...]time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
+
+// longest is the longest of these.
+const longest = 5 * time.Minute
 
 // afterCancel is the pause after a person has cancelled an allocation.
 const afterCancel = 15 * time.Second

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/batch"
 	"github.com/filch-hpc/filch/cmd/filch/bringup"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
@@ -40,7 +41,7 @@ func doctorCommand(g *cli.Global) *cobra.Command {
 		Short:   "find faults of the instance, and say how to mend them",
 		Long: `Asks every node for its state and names the faults: nodes that do not answer, nodes
 that are cut off from most others, records with too few replicas or none, disks that
-are full or slow, clocks that were set, builds that differ. Exits with 1 when
+are full or slow, clocks that were set, builds that differ, pools that fail. Exits with 1 when
 something does not work.
 
 With --bundle, collects for a maintainer what is known of the instances on this
@@ -71,13 +72,28 @@ in the file says what is missing.`,
 			if err != nil {
 				return err
 			}
+			pools, err := batch.Troubles(c)
+			if err != nil {
+				return err
+			}
 			found := append(examineNodes(nodes), examineStore(roster)...)
-			return tell(found, asJSON)
+			return tell(append(found, examinePools(pools)...), asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().StringVar(&file, "bundle", "", "write what a maintainer needs into `FILE`, a tar in gzip, without secrets")
 	return c
+}
+
+func examinePools(list []batch.Trouble) (found []finding) {
+	for _, t := range list {
+		level := "warning"
+		if t.Broken {
+			level = "error"
+		}
+		found = append(found, finding{level, t.Text, t.Hint})
+	}
+	return found
 }
 
 // tell prints the findings.

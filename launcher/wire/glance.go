@@ -32,6 +32,14 @@ type LiveTasks struct {
 	launcher.Live
 	Gathers int64  `json:"gathers,omitempty"`
 	Lacks   string `json:"lacks,omitempty"` // of one of these
+	Demand
+}
+
+// Demand is what the ready tasks of a job can use; see [launcher.TasksHere].
+type Demand struct {
+	Cap     int32 `json:"cap,omitempty"`
+	Each    int32 `json:"slots_each,omitempty"`
+	Resting int64 `json:"resting,omitempty"`
 }
 
 // Overview joins the glances at all nodes.
@@ -64,4 +72,5 @@ type OverviewJob struct {
 	launcher.JobInfo
 	Gathers int64  `json:"gathers,omitempty"`
 	Lacks   string `json:"lacks,omitempty"`
+	Demand
 }

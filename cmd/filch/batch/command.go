@@ -160,9 +160,9 @@ func addCommand(g *cli.Global) *cobra.Command {
 		Short: "define a pool",
 		Long: `Defines a pool. What stands behind -- goes to sbatch or qsub for each allocation. A pool
 of hooks takes three commands there: the first submits the script on its input under the
-name $1 and prints the number of the job; the second prints a line NUMBER NAME STATE REASON
-for each job, with the states queued, held, running, over and cancelled; the third cancels
-job $1.`,
+name $1 and prints the number of the job; the second prints a line
+NUMBER NAME STATE [NODES*TIME] REASON for each job, with the states queued, held, running,
+over and cancelled; the third cancels job $1.`,
 		Example: `  filch pool add slurm --max 8 --idle 5m -- -p short -N 1 -t 1:00:00
   filch pool add slurm --max 8 --dry-run -- -p short,long -N 1 -t 1:00:00
   filch pool add pbs --via login1 --max 4 -- -q batch -l select=1:ncpus=16,walltime=1:00:00`,

@@ -175,26 +175,24 @@ func (k *holder) look(ctx context.Context, name string, h *held) (there bool, er
 		}
 		cancel()
 	}
-	orders, save := h.m.Look(time.Now(), p, v)
-	if !save {
+	if !h.m.Look(time.Now(), p, v) {
 		h.last = p
 		return true, nil
 	}
 	ok, err := pools.Write(k.c, p, was)
+	orders := h.m.Stored(err == nil && ok)
 	if err != nil || !ok {
 		return true, err
 	}
-	h.m.Saved()
 	if h.last = p; p.Gone() || time.Since(h.past) >= pastEvery {
 		if err := k.keepPast(p, h); err != nil {
 			h.log("pool %s: the history has not what the pool cost: %v", name, err)
 		}
 	}
-	defer func() {
-		if err := k.mirrorPool(p, h); err != nil {
-			h.log("pool %s: cannot write its record beside the queue of tasks: %v", name, err)
-		}
-	}()
+	// Before the orders: an instance that goes on with the queue must know of each submission.
+	if err := k.mirrorPool(p, h); err != nil {
+		h.log("pool %s: cannot write its record beside the queue of tasks: %v", name, err)
+	}
 	k.drain(ctx, p, h, orders)
 	for _, o := range orders {
 		k.carryOut(ctx, p, sys, h, o)
@@ -208,65 +206,30 @@ func (k *holder) view(p *pool.Pool) (*pool.View, error) {
 	if err := cli.Ask(k.c, askWait, &o, wire.VerbGlance); err != nil {
 		return nil, err
 	}
-	return viewOf(&o), nil
-}
-
-// viewOf reads the work of an instance from an overview.
-func viewOf(o *wire.Overview) *pool.View {
-	v := &pool.View{}
-	busy, ended := 0.0, int64(0)
-	for i := range o.Nodes {
-		n := &o.Nodes[i]
-		if n.State == "dead" || n.State == "left" || n.State == "gone" {
-			continue
-		}
-		at := pool.Node{Name: string(n.Node), Group: n.Alloc, Slots: n.Slots, Busy: n.Work.Busy, Draining: n.State == "draining", Left: time.Duration(n.Work.Left * float64(time.Second))}
-		for _, h := range n.Holders {
-			at.Busy = max(at.Busy, h.Slots, 1)
-		}
-		v.Nodes = append(v.Nodes, at)
-		busy, ended = busy+n.Work.BusySecs, ended+n.Work.Ended
-	}
-	if ended > 0 {
-		v.Length = busy / float64(ended)
-	}
-	for i := range o.Jobs {
-		j := &o.Jobs[i]
-		switch {
-		case j.Code != nil || j.Held != "" || j.Dep != "" || j.Begin > time.Now().UnixNano():
-		case cli.IsTasks(&j.JobInfo):
-			gangs := min(j.Gathers, int64(j.Tasks.Ready))
-			v.Ready += int64(j.Tasks.Ready) - gangs
-			v.Running += int64(j.Tasks.Running)
-			for range gangs { // at least an allocation for each, and one more while the gang still gathers
-				v.Gangs = append(v.Gangs, pool.Gang{Nodes: 1})
-			}
-		case j.State == filch.Waiting.String():
-			each := int32(1)
-			if j.Outlook != nil {
-				each = max(j.Outlook.Each, 1)
-			}
-			v.Gangs = append(v.Gangs, pool.Gang{Slots: j.Ranks * each})
-		}
-	}
-	return v
+	return pools.View(&o, time.Now().UnixNano()), nil
 }
 
 // carryOut does what the pool orders.
 func (k *holder) carryOut(ctx context.Context, p *pool.Pool, sys system, h *held, o pool.Order) {
 	switch o.Kind {
 	case pool.Submit:
-		within, cancel := context.WithTimeout(ctx, pool.SubmitWait)
+		within, cancel := context.WithDeadline(ctx, o.By)
 		defer cancel()
-		id, err := k.submit(within, p, sys, o.N)
-		told := pool.Told{N: o.N, Job: id}
-		if err != nil {
-			told.Err = err.Error()
-			h.log("pool %s: allocation %d was refused: %v", p.Name, o.N, err)
-		} else {
-			h.log("pool %s: allocation %d is job %s; %s", p.Name, o.N, id, p.Said)
+		if within.Err() != nil {
+			h.log("pool %s: allocation %d was not submitted: the submissions before it took too long", p.Name, o.N)
+			return
 		}
-		h.m.Told(told)
+		id, err := k.submit(within, p, sys, o.N)
+		switch {
+		case err == nil:
+			h.log("pool %s: allocation %d is job %s; %s", p.Name, o.N, id, p.Said)
+			h.m.Told(pool.Told{N: o.N, Job: id})
+		case within.Err() != nil: // the batch system may have taken it
+			h.log("pool %s: the submission of allocation %d had no answer: %v", p.Name, o.N, err)
+		default:
+			h.log("pool %s: allocation %d was refused: %v", p.Name, o.N, err)
+			h.m.Told(pool.Told{N: o.N, Err: err.Error()})
+		}
 	case pool.Cancel:
 		within, cancel := context.WithTimeout(ctx, cancelWait)
 		defer cancel()

@@ -99,12 +99,8 @@ func announce(c *client.Client, name string, n int64) (group string, err error) 
 		return "", filch.Errorf(filch.Unavailable, "the local launcher does not say of which allocation it is")
 	}
 	_, err = pools.Change(c, name, func(p *pool.Pool) error {
-		a := p.Alloc(n)
-		if a == nil {
-			return filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
-		}
-		if a.Group == "" { // else another batch job has the number
-			a.Group = group
+		if !p.Announce(n, group) {
+			return noAllocation(name, n)
 		}
 		return nil
 	})
@@ -118,26 +114,20 @@ func over(c *client.Client, name string, n int64, group string) (why string, end
 	if err != nil {
 		return "", false, err
 	}
-	var a *pool.Alloc
-	if p != nil {
-		a = p.Alloc(n)
+	if p == nil {
+		return "", false, noAllocation(name, n)
 	}
-	switch {
-	case a == nil:
-		return "", false, filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
-	case a.Group != group:
-		return "job " + a.Job + " is that allocation", false, nil
-	case a.State != pool.Ending:
-		return "", false, nil
+	why, ends, known, err := p.Stay(n, group, func() ([]pool.Node, error) {
+		var o wire.Overview
+		err := cli.Ask(c, askWait, &o, wire.VerbGlance)
+		return pools.View(&o, time.Now().UnixNano()).Nodes, err
+	})
+	if !known {
+		err = noAllocation(name, n)
 	}
-	var o wire.Overview
-	if err := cli.Ask(c, askWait, &o, wire.VerbGlance); err != nil {
-		return "", true, err
-	}
-	for _, node := range viewOf(&o).Nodes {
-		if node.Group == group && (node.Busy > 0 || !node.Draining) {
-			return "", true, nil
-		}
-	}
-	return a.Said, true, nil
+	return why, ends, err
+}
+
+func noAllocation(name string, n int64) error {
+	return filch.Errorf(filch.NotFound, "the pool %s has no allocation %d", name, n)
 }

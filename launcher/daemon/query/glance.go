@@ -1,17 +1,14 @@
 package query
 
 import (
-	"cmp"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
-	"github.com/filch-hpc/filch/launcher/node/tasks"
+	"github.com/filch-hpc/filch/launcher/glance"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -69,7 +66,7 @@ func (sv glancer) glance(arg func(int) string, local bool) (any, error) {
 		heard[m.Name] = &g
 		all = append(all, &g)
 	})
-	o := joinGlances(all)
+	o := glance.Join(all)
 	o.Self, o.Nodes = sv.in.Self, []wire.NodeGlance{}
 	for _, m := range sv.daemon.Nodes.List() {
 		if g := heard[m.Name]; g != nil {
@@ -125,22 +122,11 @@ func (sv glancer) look() (g wire.Glance, err error) {
 	var own describing
 	var work launcher.Work
 	var jobs []launcher.JobInfo
-	g.Live = []wire.LiveTasks{}
 	err = sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
 		own.read(t, false)
 		work = t.Node.Work(t.Now)
-		wall := time.Now().UnixNano()
-		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
-		jobs = append(append(jobs, t.Node.HomedTasks(wall)...), t.Node.Led(wall)...)
-		for _, l := range t.Node.Live() {
-			if len(g.Live) == wire.GlanceLive {
-				break
-			}
-			here := t.Node.TasksHere(l.Job)
-			held := sv.daemon.Mirror.Holds(l.Job, -1)
-			l.Running, l.Ready = l.Running-held, l.Ready+held
-			g.Live = append(g.Live, wire.LiveTasks{Live: l, Gathers: here.Gathers, Lacks: clipBytes(here.Lacks)})
-		}
+		jobs = glance.Jobs(t.Node, t.Now, time.Now().UnixNano())
+		g.Live = glance.Live(t.Node, func(job filch.JobID) int64 { return sv.daemon.Mirror.Holds(job, -1) })
 	})
 	if err != nil {
 		return g, err
@@ -149,86 +135,10 @@ func (sv glancer) look() (g wire.Glance, err error) {
 	g.Node.Work = work
 	counts := sv.in.Watch.Counts()
 	g.Node.Work.Messages, g.Node.Work.Store = counts["messages_out"], counts["store_out"]
-	g.Jobs, g.More = chooseJobs(mergeJobs(jobs))
+	g.Jobs, g.More = glance.Choose(glance.Merge(jobs))
 	return g, err
 }
 
 func nodeGlance(n wire.NodeInfo) wire.NodeGlance {
 	return wire.NodeGlance{Node: n.Node, State: n.State, Silent: n.Silent, Local: n.Local, Slots: n.Slots, Stuck: n.Stuck, Labels: n.Labels, Holders: n.Holders, Alloc: n.Alloc}
-}
-
-// chooseJobs keeps jobs without an end, the oldest first, and the jobs that ended last; more
-// counts the live jobs that were left out. Steps of tasks are left out: there may be
-// thousands.
-func chooseJobs(list []launcher.JobInfo) (kept []launcher.JobInfo, more int) {
-	live, over := []launcher.JobInfo{}, []launcher.JobInfo{}
-	for i := range list {
-		switch j := list[i]; {
-		case j.Task != nil:
-		case j.Code != nil:
-			over = append(over, j)
-		default:
-			live = append(live, j)
-		}
-	}
-	newest := func(a, b launcher.JobInfo) int {
-		return cmp.Or(cmp.Compare(b.Submit+int64((b.Waited+b.Elapsed)*1e9), a.Submit+int64((a.Waited+a.Elapsed)*1e9)), cmp.Compare(b.ID, a.ID))
-	}
-	slices.SortFunc(over, newest)
-	slices.SortFunc(live, func(a, b launcher.JobInfo) int {
-		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
-	})
-	more = max(len(live)-wire.GlanceJobs, 0)
-	kept = append(live[:len(live)-more], over[:min(len(over), wire.GlanceEnded)]...)
-	for i := range kept {
-		j := &kept[i]
-		j.Nodes, j.Spares, j.Earlier, j.Bad = clipNames(j.Nodes), clipNames(j.Spares), nil, nil
-		j.Name, j.Cause, j.Dep = clipBytes(j.Name), clipBytes(j.Cause), clipBytes(j.Dep)
-	}
-	return kept, more
-}
-
-// clipNames keeps the first names, without a change of the list that was given.
-func clipNames(list []filch.NodeName) []filch.NodeName {
-	return slices.Clip(list[:min(len(list), wire.GlanceNames)])
-}
-
-// clipBytes keeps whole letters of a text.
-func clipBytes(s string) string {
-	if len(s) > wire.GlanceText {
-		return strings.ToValidUTF8(s[:wire.GlanceText], "") + "…"
-	}
-	return s
-}
-
-// joinGlances joins the jobs and tasks of nodes.
-func joinGlances(all []*wire.Glance) *wire.Overview {
-	o := &wire.Overview{Jobs: []wire.OverviewJob{}}
-	var jobs []launcher.JobInfo
-	var running, found launcher.RunningTasks
-	sums := map[filch.JobID]*tasks.Sum{}
-	for _, g := range all {
-		jobs, o.More = append(jobs, g.Jobs...), o.More+g.More
-		found.Tasks = append(found.Tasks, g.Tasks...)
-		for _, l := range g.Live {
-			if sums[l.Job] == nil {
-				sums[l.Job] = &tasks.Sum{}
-			}
-			sums[l.Job].Add(&launcher.TasksHere{Ready: l.Ready, Running: l.Running, Ending: l.Ending, Began: l.Began, Gathers: l.Gathers, Lacks: l.Lacks})
-		}
-	}
-	running.Add(&found)
-	kept, more := chooseJobs(mergeJobs(jobs))
-	o.More += more
-	for _, j := range kept {
-		v := wire.OverviewJob{JobInfo: j}
-		s := sums[j.ID]
-		if fillLive(&v.JobInfo, s); s != nil && isLiveTasks(j) {
-			v.Gathers, v.Lacks = s.Gathers, s.Lacks
-		}
-		o.Jobs = append(o.Jobs, v)
-	}
-	slices.SortFunc(o.Jobs, func(a, b wire.OverviewJob) int { return cmp.Compare(a.ID, b.ID) })
-	o.Tasks = running.Tasks[:min(len(running.Tasks), wire.GlanceTasks)]
-	return o
 }

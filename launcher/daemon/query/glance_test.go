@@ -12,6 +12,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/glance"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -39,7 +40,7 @@ func TestOverviewIsBounded(t *testing.T) {
 				g.Live = append(g.Live, wire.LiveTasks{Live: launcher.Live{Job: j.ID, Running: 1}})
 			}
 		}
-		g.Jobs, g.More = chooseJobs(jobs)
+		g.Jobs, g.More = glance.Choose(jobs)
 		if live := len(g.Jobs) - wire.GlanceEnded; live != wire.GlanceJobs || g.More != 20 {
 			t.Fatalf("node %d tells %d live jobs and lacks %d", n, live, g.More)
 		}
@@ -48,7 +49,7 @@ func TestOverviewIsBounded(t *testing.T) {
 		}
 		all = append(all, g)
 	}
-	o := joinGlances(all)
+	o := glance.Join(all)
 	if len(o.Jobs) != wire.GlanceJobs+wire.GlanceEnded || o.More != 220*nodes-wire.GlanceJobs || len(o.Tasks) != wire.GlanceTasks || o.Tasks[0].Took != 99 {
 		t.Errorf("%d jobs and %d more, %d tasks", len(o.Jobs), o.More, len(o.Tasks))
 	}
@@ -69,7 +70,7 @@ func TestJoinGlancesCountsTasks(t *testing.T) {
 	live := func(ready, running, gathers int64, lacks string) *wire.Glance {
 		return &wire.Glance{Jobs: []launcher.JobInfo{job}, Live: []wire.LiveTasks{{Live: launcher.Live{Job: 7, Ready: ready, Running: running}, Gathers: gathers, Lacks: lacks}}}
 	}
-	o := joinGlances([]*wire.Glance{live(3, 1, 0, ""), live(2, 1, 2, "2 of 6 slots")})
+	o := glance.Join([]*wire.Glance{live(3, 1, 0, ""), live(2, 1, 2, "2 of 6 slots")})
 	if len(o.Jobs) != 1 {
 		t.Fatalf("got %+v", o.Jobs)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/glance"
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -40,7 +41,7 @@ func (sv *Server) live() (all []launcher.Live, err error) {
 // countLive sets the state and the counts of running and ready tasks in a list of jobs.
 // Without a live job of tasks, no node is asked.
 func (sv *Server) countLive(list []launcher.JobInfo) {
-	if !slices.ContainsFunc(list, isLiveTasks) {
+	if !slices.ContainsFunc(list, glance.IsLiveTasks) {
 		return
 	}
 	sums := make(map[filch.JobID]*tasks.Sum)
@@ -60,25 +61,8 @@ func (sv *Server) countLive(list []launcher.JobInfo) {
 		}
 	})
 	for i := range list {
-		fillLive(&list[i], sums[list[i].ID])
+		glance.FillLive(&list[i], sums[list[i].ID])
 	}
-}
-
-// fillLive sets in the info of a live job of tasks what the nodes count; s is nil if no node has
-// a task of the job.
-func fillLive(i *launcher.JobInfo, s *tasks.Sum) {
-	if !isLiveTasks(*i) {
-		return
-	}
-	if s == nil {
-		s = &tasks.Sum{}
-	}
-	s.Fill(i)
-	s.Settle(i)
-}
-
-func isLiveTasks(i launcher.JobInfo) bool {
-	return i.Code == nil && (i.Kind == "bag" || i.Kind == "workflow")
 }
 
 // taskNow returns this node's knowledge of one task. The third argument is the number of the

@@ -18,6 +18,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/peers"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
+	"github.com/filch-hpc/filch/launcher/glance"
 	"github.com/filch-hpc/filch/launcher/mirror"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
@@ -286,9 +287,7 @@ func memberInfo(m *peers.Member, silent bool) wire.NodeInfo {
 func (sv *Server) ps(local bool) (any, error) {
 	jobs := []launcher.JobInfo{}
 	if err := sv.in.Ask(inputs.LoopWait, func(t *inputs.Turn) {
-		jobs = append(append(jobs, t.Node.Jobs(t.Now)...), t.Node.HomedJobs()...)
-		wall := time.Now().UnixNano()
-		jobs = append(append(jobs, t.Node.HomedTasks(wall)...), t.Node.Led(wall)...)
+		jobs = glance.Jobs(t.Node, t.Now, time.Now().UnixNano())
 	}); err != nil {
 		return nil, err
 	}
@@ -299,7 +298,7 @@ func (sv *Server) ps(local bool) (any, error) {
 			}
 		})
 	}
-	jobs = mergeJobs(jobs)
+	jobs = glance.Merge(jobs)
 	if local {
 		sv.countLive(jobs)
 	}

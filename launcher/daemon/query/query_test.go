@@ -8,6 +8,7 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/launcher/glance"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,7 +39,7 @@ func TestJoinedPrefersWhoKnowsBest(t *testing.T) {
 		{"whole-story", job(0, true, true, "best"), job(0, true, false, "x")},
 	} {
 		for _, list := range [][]launcher.JobInfo{{c.a, c.b}, {c.b, c.a}} {
-			if got := mergeJobs(list); len(got) != 1 || got[0].Origin != "best" {
+			if got := glance.Merge(list); len(got) != 1 || got[0].Origin != "best" {
 				t.Errorf("%s: got %+v", c.name, got)
 			}
 		}

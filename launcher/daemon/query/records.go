@@ -230,36 +230,6 @@ func (sv *Server) awaitChange(job filch.JobID, v dht.Version, deadline time.Time
 	}
 }
 
-// mergeJobs merges the jobs reported by owners and by records into one list: the higher
-// hop wins, then an entry with an end, then, for a live job, the entry of the owner; of
-// tasks, the entry with more ends.
-func mergeJobs(all []launcher.JobInfo) []launcher.JobInfo {
-	better := func(a, b *launcher.JobInfo) bool {
-		switch over := a.Code != nil; {
-		case a.Hop != b.Hop:
-			return a.Hop > b.Hop
-		case over != (b.Code != nil):
-			return over
-		case isLiveTasks(*a) && a.Tasks.Waiting != b.Tasks.Waiting: // the later state of the record
-			return a.Tasks.Waiting < b.Tasks.Waiting
-		default: // the record of an ended job is complete
-			return a.Recorded != b.Recorded && a.Recorded == over
-		}
-	}
-	slices.SortStableFunc(all, func(a, b launcher.JobInfo) int {
-		switch {
-		case a.ID != b.ID:
-			return int(a.ID) - int(b.ID)
-		case better(&a, &b):
-			return -1
-		case better(&b, &a):
-			return 1
-		}
-		return 0
-	})
-	return slices.CompactFunc(all, func(a, b launcher.JobInfo) bool { return a.ID == b.ID })
-}
-
 // listBytes limits the part of an answer that a list of jobs may take.
 const listBytes = wire.MaxAnswer / 4 * 3
 

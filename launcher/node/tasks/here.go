@@ -22,9 +22,9 @@ func (w *Tasks) TasksHere(id filch.JobID) launcher.TasksHere {
 		Expected: j.Pace.Expected.Seconds(), Of: j.Pace.Of, Limited: j.Spec != nil && j.Spec.Limit > 0,
 	}
 	if j.Spec != nil {
-		h.Cap = j.Spec.Cap
+		need := j.Spec.Need(j.Need)
+		h.Cap, h.Each = j.Spec.Cap, need.Room().Slots
 		if len(j.Spec.Needs) == 0 || h.Ready > 0 {
-			need := j.Spec.Need(j.Need)
 			h.Kind, h.Suited = w.TaskKind(need)
 			h.Named = need.Each.Named
 		}

@@ -110,7 +110,7 @@ func (w *World) finish(j *job, said string) {
 // released is what filch pool stay finds in the record: the allocation is to end, and
 // nothing runs; or the record does not know the job.
 func (w *World) released(j *job) bool {
-	if w.Rule != nil {
+	if w.Rule != nil || w.Fixed > 0 {
 		return false
 	}
 	p := w.read()
@@ -150,7 +150,7 @@ func (w *World) view() *pool.View {
 		if n := j.node; n != nil && j.state != pool.JobOver && w.now >= n.up {
 			busy := n.runs()
 			v.Running += int64(busy)
-			v.Nodes = append(v.Nodes, pool.Node{Group: "slurm-" + j.id, Slots: w.Slots, Busy: busy, Draining: n.draining, Left: j.start + w.Wall - w.now})
+			v.Nodes = append(v.Nodes, pool.Node{Group: "slurm-" + j.id, Slots: w.Slots, Busy: busy, Ended: n.ended, Age: w.now - n.up, Draining: n.draining, Left: j.start + w.Wall - w.now})
 		}
 	}
 	if w.ended > 0 {
@@ -218,21 +218,19 @@ func (w *World) host(h *host) {
 	if h.m.AsksBatch(now, p) {
 		v.Batch = w.squeue()
 	}
-	orders, save := h.m.Look(now, p, v)
-	if !save {
+	if !h.m.Look(now, p, v) {
 		return
 	}
-	w.needed(p, orders)
 	if w.Perils && w.rnd.IntN(50) == 0 { // a user changes the record in between
 		w.ver++
 	}
-	if ver == w.ver {
+	stored := ver == w.ver
+	if stored {
 		w.rec = p.Encode()
 		w.ver++
-		h.m.Saved()
-	} else if !w.eager {
-		return
 	}
+	orders := h.m.Stored(stored)
+	w.needed(p, orders)
 	for _, o := range orders {
 		at := w.now
 		if w.Perils {

@@ -30,7 +30,7 @@ type Work struct {
 type Plan struct {
 	Spec  pool.Spec
 	Work  []Work
-	Fixed int           // allocations that are there from the first moment, without a pool
+	Fixed int           // allocations that a person submits at the first moment, without a pool
 	Slots int32         // of the one node of an allocation
 	Wall  time.Duration // of an allocation
 	Hosts int           // nodes without slots that can be holders
@@ -63,6 +63,7 @@ type node struct {
 	draining bool
 	busy     []time.Duration // the ends of what runs on its slots
 	worked   time.Duration
+	ended    int64         // tasks and slots of gangs
 	idle     time.Duration // since when
 }
 
@@ -101,7 +102,6 @@ type World struct {
 	Broken   []string
 	Result   Result
 	ruleNext time.Duration
-	eager    bool // a planted fault: orders are carried out although the record was not stored
 	unpause  bool // a user resumes a paused pool at once
 }
 
@@ -137,9 +137,7 @@ func New(p Plan, seed uint64) *World {
 		w.Result.Total += max(x.Tasks, 1)
 	}
 	for range p.Fixed {
-		j := &job{state: pool.JobRunning}
-		j.node = &node{job: j, busy: make([]time.Duration, p.Slots)}
-		w.jobs = append(w.jobs, j)
+		w.jobs = append(w.jobs, &job{id: strconv.Itoa(len(w.jobs)), state: pool.JobQueued, start: p.Delay})
 	}
 	return w
 }
@@ -257,7 +255,7 @@ func (w *World) begin() {
 		}
 		for i, end := range n.busy {
 			if end != 0 && end <= w.now {
-				n.busy[i] = 0
+				n.busy[i], n.ended = 0, n.ended+1
 				if end%2 == 0 { // see start: the lead slot of a gang, or a task
 					w.ended++
 				}
