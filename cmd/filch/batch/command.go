@@ -179,7 +179,7 @@ over and cancelled; the third cancels job $1.`,
 	f.Int64Var(&o.spec.Grow, "grow", growUsual, "when the queue grows by `N` tasks between two looks, ask for a slot for each task; 0: never")
 	f.IntVar(&o.slots, "slots", 0, "an allocation has `N` slots (default: as the batch system says, or as the first shows)")
 	f.StringVar(&o.spec.Via, "via", "", "run the commands of the batch system on `HOST`, over ssh")
-	f.BoolVar(&o.dry, "dry-run", false, "check the pool, let the batch system check the options, and define nothing")
+	f.BoolVar(&o.dry, "dry-run", false, "check the pool, let Slurm check the options, and define nothing")
 	return c
 }
 
@@ -215,15 +215,19 @@ func (o *addOptions) add(args []string) error {
 	if s.System == "hooks" && len(s.Args) != 3 {
 		return ui.Misused(hooksText(len(s.Args)))
 	}
-	sys := systems[s.System](s)
+	sys, checked := systems[s.System](s), false
 	if none := missing(sys); len(none) > 0 {
 		ui.Say(fmt.Sprintf("warning: this machine has no %s; another node of the instance must have the commands of the batch system, or use --via HOST", strings.Join(none, ", ")))
-	} else if err := o.probe(sys); err != nil {
+	} else if checked, err = o.probe(sys); err != nil {
 		return err
 	}
 	p.Each = s.Each
 	if o.dry {
-		ui.Say("the batch system takes these options; nothing was submitted and no pool was defined")
+		text := "the batch system takes these options"
+		if !checked {
+			text = "the pool is right, and nothing has checked the options of the batch system"
+		}
+		ui.Say(text + "; nothing was submitted and no pool was defined")
 		return nil
 	}
 	c, err := o.Dial()
@@ -251,21 +255,21 @@ func warnApart(c *client.Client) error {
 
 // probe lets the batch system check the options, where it can, and asks how many slots an
 // allocation has.
-func (o *addOptions) probe(sys system) error {
+func (o *addOptions) probe(sys system) (checked bool, err error) {
 	check, ok := sys.(checker)
 	if !ok {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookWait)
 	defer cancel()
 	slots, err := check.check(ctx, o.spec.Args)
 	if err != nil {
-		return filch.Errorf(filch.Unavailable, "the batch system refuses the pool: %s", err.Error())
+		return false, filch.Errorf(filch.Unavailable, "the batch system refuses the pool: %s", err.Error())
 	}
 	if o.spec.Each == 0 {
 		o.spec.Each = slots
 	}
-	return nil
+	return true, nil
 }
 
 // checker is a batch system that checks options without a submission.

@@ -50,7 +50,7 @@ func troubles(p *pool.Pool, now time.Time) (found []Trouble) {
 		}
 	}
 	if p.Holder == "" {
-		add(true, "a node with the commands of "+p.System+" must be in the instance, or use --via HOST", "is held by no node")
+		add(false, "a node with the commands of "+p.System+" must be in the instance, or use --via HOST", "is held by no node")
 	}
 	for i := range p.Allocs {
 		a := &p.Allocs[i]

@@ -25,7 +25,7 @@ func TestTroubles(t *testing.T) {
 		{"backs-off", func(p *pool.Pool) { p.Bad, p.Trouble = 2, "allocation 2 was refused" }, "has had 2 failures in a row: allocation 2 was refused", false},
 		{"silent", func(p *pool.Pool) { p.Silent, p.Trouble = "the batch system does not answer: no", "x" }, "has a trouble: the batch system does not answer: no", false},
 		{"over", func(p *pool.Pool) { p.Trouble = "allocation 2 was refused" }, "", false},
-		{"nobody", func(p *pool.Pool) { p.Holder = "" }, "is held by no node", true},
+		{"nobody", func(p *pool.Pool) { p.Holder = "" }, "is held by no node", false},
 		{"queued", func(p *pool.Pool) {
 			p.Allocs = []pool.Alloc{{N: 1, State: pool.Queued, Job: "7", Planned: ago(time.Minute)}}
 		}, "", false},
