@@ -82,6 +82,9 @@ func (w *World) ended(p *process, e *launcher.TaskEnd) {
 	if e.Kind == launcher.CauseNone {
 		p.bag.oks[p.launch.Start.Index]++
 	}
+	if el := w.elastic; el != nil {
+		el.ended(p)
+	}
 }
 
 // checkBagRefused: a bag or an addition is refused for a reason only.

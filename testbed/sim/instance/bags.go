@@ -59,7 +59,8 @@ type deeds struct {
 	nths    []uint64 // by task: which of its starts happened, as bits
 	oks     []uint16 // ends that were well, by task
 	copies  map[copyOf]int
-	recalls []uint16 // starts that were stopped for a gang, by task
+	recalls []uint16      // starts that were stopped for a gang, by task
+	torn    map[int32]int // starts that ended with their launcher, or were stopped, by task
 	running int32
 	lapsed  bool          // a shard of its records came back with older ones
 	lastAt  time.Duration // when one ended last
@@ -174,7 +175,9 @@ func (w *World) submitBag(b *bag) {
 	}
 	h.give(w.Now(), &input{what: "<- submit", body: b.request.Name, do: func(now time.Duration, out *launcher.Outbox) {
 		b.asked = true
-		w.drawAfter(b)
+		if w.elastic == nil {
+			w.drawAfter(b)
+		}
 		h.node.SubmitTasks(now, b.client(), b.request, wallClock+int64(b.submit)+h.skew, out)
 	}})
 	for i := range b.adds {
@@ -280,6 +283,14 @@ func (w *World) onSomeHost(f func(h *host, now time.Duration, out *launcher.Outb
 			return
 		}
 	}
+}
+
+// tear notes that a start of a task came to nothing, or that its end may be unknown.
+func (b *bag) tear(index int32) {
+	if b.torn == nil {
+		b.torn = make(map[int32]int)
+	}
+	b.torn[index]++
 }
 
 // grow makes room for what is known of a bag's tasks.

@@ -38,11 +38,15 @@ func (h *host) make(born time.Duration) {
 		Policy:   h.w.opt.Gather, Members: h.w.members,
 	}
 	cfg.Tasks.WallNS, cfg.Tasks.Policy = wallClock+int64(born), h.w.opt.Policy
+	if e := h.w.elastic; e != nil {
+		e.configure(h, &cfg, born)
+	}
 	if h.w.opt.Calm {
 		cfg.After = filch.JobID(h.Index) * calmJobs
 	}
 	h.store = store.New(records.StoreConfig(&cfg))
 	h.node = node.New(cfg, h.store)
+	h.node.Grows(h.w.elastic != nil)
 	h.node.StoreRestore(h.disk.Image(h.incarnation))
 }
 
@@ -93,6 +97,9 @@ func (h *host) boot() {
 		}
 	})
 	h.spawnAgain()
+	if e := w.elastic; e != nil {
+		e.hold(h)
+	}
 	for _, j := range w.jobs {
 		if j.host == h.Index && j.submittedAt >= 0 && !j.over() && !j.orphaned && j.id != 0 {
 			j.restarted = true

@@ -100,6 +100,9 @@ type departure struct {
 	*host
 	life int32
 	back func() // what follows, if anything does
+	// So many times more it waits for the others to take over the records: a host that is
+	// not started again.
+	patience int
 }
 
 // begin takes no new work any more and ends what others do not go on with.
@@ -146,6 +149,11 @@ func (p *departure) end() {
 func (p *departure) leave(left bool) {
 	w, h := p.w, p.host
 	stays := !left && !w.mayRot(h)
+	if stays && p.patience > 0 {
+		p.patience--
+		p.await(leaveWait, func() bool { return p.node.StoreLeft() }, p.leave)
+		return
+	}
 	if !stays {
 		h.listen(func(now time.Duration, out *members.Out) { h.list.Leave(now, out) })
 	}

@@ -10,6 +10,10 @@
 // total order (time, then the order in which they were made), every random
 // number comes from the seed, so that a seed names a run and its trace hash.
 //
+// In an [ElasticWorld] hosts come and go with the allocations of a pool: every node is a
+// holder with the decider that ships, and a simulated batch system starts, refuses, holds,
+// loses and ends the allocations.
+//
 // The checkers stand apart from the system: they believe what the simulated
 // keepers did (which cores were taken when, which ranks ran and how they
 // ended), never what a Node says of itself.

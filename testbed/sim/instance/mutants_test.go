@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/mtc/mutants"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
+	"github.com/filch-hpc/filch/pool"
 	"github.com/filch-hpc/filch/slots"
 	"github.com/filch-hpc/filch/stealer"
 	"github.com/filch-hpc/filch/testbed/sim/engine"
@@ -27,7 +28,7 @@ import (
 var plants = map[string]func(name string) bool{
 	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node/origin": origin.Plant,
 	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
-	"mtc": mutants.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"pool": pool.Plant, "mtc": mutants.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the
@@ -85,6 +86,8 @@ func broken(plan string, seed uint64) (says string) {
 		w, _ = heirRun(seed)
 	case "delays":
 		w = backfillRun(seed, engine.Looks{})
+	case "pools":
+		w = ElasticRun(seed, engine.Looks{}, nil)
 	case "fills":
 		w = fillRun(seed, engine.Looks{})
 	default:

@@ -47,6 +47,9 @@ func (w *World) startTask(h *host, l launcher.TaskLaunch) {
 	h.tasks[l.Serial] = p
 	w.takeCores(p)
 	w.began(b, &l, h)
+	if w.elastic != nil {
+		w.elastic.began(h)
+	}
 	w.checkFill(p)
 	length := b.length(w.taskRng) * max(h.slow, 1)
 	w.beginTaskSteps(p, length)
@@ -126,6 +129,7 @@ func (p *process) finish(e launcher.TaskEnd) {
 	e.Serial = p.launch.Serial
 	e.Began, e.Ended = wallClock+int64(p.began), wallClock+int64(h.w.Now())
 	if p.told {
+		p.bag.tear(p.launch.Start.Index)
 		e.Kind, e.Code, e.Told = launcher.CauseSignal, int32(syscall.SIGTERM), true
 	}
 	if len(p.bag.request.Nodes) > 0 { // for the placement of the tasks behind
@@ -178,6 +182,7 @@ func (w *World) stopTask(h *host, s launcher.TaskStop) {
 func (h *host) killTasks() {
 	clear(h.waiting)
 	for _, p := range h.tasks { // any order: each is gone
+		p.bag.tear(p.launch.Start.Index)
 		h.w.loseTaskSteps(p)
 		p.gone()
 	}

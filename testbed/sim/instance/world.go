@@ -30,6 +30,8 @@ type Options struct {
 	Looks      engine.Looks  // when Node.Check is called
 	Words      bool          // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
+	Logins     int           // the first hosts, which have no slots
+	Absent     int           // the last hosts, which come later
 	Calm       bool          // no host or link ever fails: no member list of its own for each
 	Plain      bool          // tasks that are gangs end well, and begin at once
 	CountKinds bool          // count messages by kind
@@ -91,6 +93,7 @@ type hooks struct {
 	watch    func(from, to *host, m launcher.Message) // sees every message sent
 	peek     func(h *host, in *input)                 // sees every input before the Node does
 	hurt     bool                                     // a disk failed, or rotted
+	elastic  *elastic                                 // hosts come and go with a pool; nil: they do not
 	// A launcher that begins anew finds its keepers after its clients find the launcher.
 	lateKeepers bool
 }
@@ -143,6 +146,7 @@ const (
 	streamLengths
 	streamReturns
 	streamSpreads
+	streamElastic
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -164,7 +168,11 @@ func NewWorld(opt Options) *World {
 	for i := range opt.Hosts {
 		h := &host{w: w}
 		e.Add(&h.Host, filch.NodeName("n"+strconv.Itoa(i+1)))
-		h.cores, h.subs = make([]*keeper, opt.Slots), make([]*keeper, opt.Slots)
+		slots := opt.Slots
+		if i < opt.Logins {
+			slots = 0
+		}
+		h.cores, h.subs = make([]*keeper, slots), make([]*keeper, slots)
 		h.waiting = make(map[uint64]launcher.TaskLaunch)
 		h.records, h.tasks, h.gangs = make(map[string]launcher.Record), make(map[uint64]*process), make(map[uint64]*gangTask)
 		h.promises, h.gpus = make(promises), make(map[string]*keeper)
@@ -177,6 +185,10 @@ func NewWorld(opt Options) *World {
 		w.share()
 	}
 	for i, h := range w.hosts {
+		if i >= opt.Hosts-opt.Absent {
+			h.lost, h.dark = true, true
+			continue
+		}
 		at, born := -foundSpan, -foundSpan-boots.Between(0, time.Hour)
 		if i > 0 && !opt.Calm {
 			at += boots.Between(0, joinSpan)
