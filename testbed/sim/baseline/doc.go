@@ -54,8 +54,8 @@
 // that run beside the original cost more than they gain where nodes are few.
 //
 // [Albatross] takes late binding from the words of ADAGE, II; the paper's own simulation of it is not
-// public, and the number of tasks that overload a node, one that waits, is assumed. ADAGE saves 24 % with Epigenomics and 31 % with Inspiral with 1,024 nodes, as in the paper
-// (15 to 30, 20 to 31), and less than the paper with the other three. With few nodes a shared queue of ready
+// public, and the number of tasks that overload a node, one that waits, is assumed. ADAGE saves 24 % with Epigenomics and 31.5 % with Inspiral with 1,024 nodes; the paper has
+// 15 to 30 and 20 to 31, and more than the model with the other three. With few nodes a shared queue of ready
 // tasks is a list scheduler, and faster than ADAGE.
 //
 // [Wool] is leapfrogging with semi-random victims, and the victims of DVS, on the same trees. The paper
