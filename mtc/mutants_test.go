@@ -21,6 +21,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unordered", "TestLongestFirstAfterADeath"},
 		{"cap-free", "TestPoolIsNeverExceeded"},
 		{"parent-counter", "TestGraphOfAMillion"},
+		{"after-feeds", "TestGatesHaveNoFiles"},
 		{"flds-never", "TestPoliciesPlaceDifferently"},
 		{"ascending", "TestHeaviestInputFirst"},
 		{"blind-exit", "TestRetriesAndExitCodes"},

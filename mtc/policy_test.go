@@ -214,6 +214,47 @@ func TestChoiceChangesPlaces(t *testing.T) {
 	}
 }
 
+// TestGatesHaveNoFiles: a task at the leader waits for all files and reads none. The tasks behind read
+// a file each, and go to the nodes of their files, not to the leader.
+func TestGatesHaveNoFiles(t *testing.T) {
+	const files = 40
+	for _, kind := range []policy.Kind{policy.MDL, policy.ADAGE, policy.Auto} {
+		r := newRig(t, 4, 1, policy.Policy{Kind: kind})
+		r.length = slow(100 * time.Millisecond)
+		r.result = func(s Start) End {
+			e := End{Run: s.Run, State: filch.OK}
+			if s.Index < files {
+				e.Bytes = 64 << 20
+			}
+			return e
+		}
+		nodes := make([]record.GraphNode, files)
+		gate := record.GraphNode{After: files}
+		for i := range int32(files) {
+			nodes[i].Kind = "file"
+			gate.Parents = append(gate.Parents, i)
+		}
+		nodes = append(nodes, gate)
+		for i := range int32(files) {
+			nodes = append(nodes, record.GraphNode{Kind: "read", Parents: []int32{i, files}, After: 1})
+		}
+		r.submit(0, submit.Job{Job: 1, Nodes: nodes})
+		r.run(1, time.Minute)
+		hits := 0
+		for i := range int32(files) {
+			if r.task(1, i).By.Node == r.task(1, files+1+i).By.Node {
+				hits++
+			}
+		}
+		if r.task(1, files).By.Node != "n1" {
+			t.Fatalf("%v: the gate ran on %s", kind, r.task(1, files).By.Node)
+		}
+		if hits < files*7/10 {
+			t.Errorf("%v: %d of %d tasks ran where their files are", kind, hits, files)
+		}
+	}
+}
+
 // TestVictimsChangeWhileRunning: thieves ask the nodes of the policy that holds now: with fixed
 // the next nodes in the order of names, two more after many failures; with none no node; at
 // random most of the nine.

@@ -3,6 +3,7 @@
 package graph
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/filch-hpc/filch"
@@ -16,6 +17,9 @@ type Graph struct {
 	parents  []int32
 	childAt  []int32
 	children []int32
+	// By task: how many of its first parents write its inputs, and how many of its first children
+	// read its outputs; nil: all do.
+	feeds, reads []int32
 }
 
 // New takes the parents of each task. Duplicate edges count once.
@@ -53,7 +57,40 @@ func New(n int, parents func(i int) []int32) (*Graph, error) {
 
 // Of is the graph of the tasks of a workflow.
 func Of(nodes []record.GraphNode) (*Graph, error) {
-	return New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
+	g, err := New(len(nodes), func(i int) []int32 { return nodes[i].Parents })
+	if err == nil && !mutantAfterFeeds && slices.ContainsFunc(nodes, func(n record.GraphNode) bool { return n.After > 0 }) {
+		g.carry(nodes)
+	}
+	return g, err
+}
+
+// carry notes which edges carry files, and puts these edges before the others.
+func (g *Graph) carry(nodes []record.GraphNode) {
+	n := g.Len()
+	g.feeds, g.reads = make([]int32, n), make([]int32, n)
+	fill := slices.Clone(g.childAt[:n])
+	add := func(i int32, parents []int32) {
+		for _, p := range parents {
+			g.children[fill[p]] = i
+			fill[p]++
+		}
+	}
+	for i := range int32(n) {
+		parents, fed := g.Parents(i), int32(0)
+		for _, p := range nodes[i].Parents[:max(len(nodes[i].Parents)-nodes[i].After, 0)] {
+			if int(fed) < len(parents) && parents[fed] == p { // else the edge is there twice
+				fed++
+			}
+		}
+		g.feeds[i] = fed
+		add(i, parents[:fed])
+	}
+	for i := range g.reads {
+		g.reads[i] = fill[i] - g.childAt[i]
+	}
+	for i := range int32(n) {
+		add(i, g.Parents(i)[g.feeds[i]:])
+	}
 }
 
 // Len is the number of tasks.
@@ -64,6 +101,22 @@ func (g *Graph) Parents(i int32) []int32 { return g.parents[g.parentAt[i]:g.pare
 
 // Children are the tasks that wait for i.
 func (g *Graph) Children(i int32) []int32 { return g.children[g.childAt[i]:g.childAt[i+1]] }
+
+// feeders are the parents of i that write inputs of i.
+func (g *Graph) feeders(i int32) []int32 {
+	if g.feeds == nil {
+		return g.Parents(i)
+	}
+	return g.Parents(i)[:g.feeds[i]]
+}
+
+// Readers are the children of i that read outputs of i.
+func (g *Graph) Readers(i int32) []int32 {
+	if g.reads == nil {
+		return g.Children(i)
+	}
+	return g.Children(i)[:g.reads[i]]
+}
 
 // Order lists the tasks with parents before children, or returns a cycle.
 func (g *Graph) Order() (order, cycle []int32) {

@@ -35,6 +35,32 @@ func TestGraphNamesTheCycle(t *testing.T) {
 	}
 }
 
+// TestAfterCarriesNothing: of the parents of a task, the last ones only come before the task, and write
+// no input. Their outputs are no inputs, and where the task ran there is no copy of them.
+func TestAfterCarriesNothing(t *testing.T) {
+	nodes := []record.GraphNode{{}, {Parents: []int32{0}, After: 1}, {Parents: []int32{0, 1}, After: 1}, {Parents: []int32{0, 0, 1}, After: 1}, {Parents: []int32{0}}}
+	g, err := graph.Of(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := g.Readers(0), []int32{2, 3, 4}; !slices.Equal(got, want) || len(g.Children(0)) != 4 || len(g.Readers(1)) != 0 || len(g.Children(1)) != 2 {
+		t.Errorf("task 0 has the readers %v, want %v; its children are %v, those of task 1 %v", got, want, g.Children(0), g.Children(1))
+	}
+	tr := graph.NewTracker(g, record.FailOn)
+	if ready, _ := tr.End(0, filch.OK, 100, "n1"); !slices.Equal(ready, []int32{4, 1}) && !slices.Equal(ready, []int32{1, 4}) {
+		t.Errorf("after task 0, tasks %v are ready", ready)
+	}
+	if tr.Read(1) != 0 || len(tr.Inputs(1)) != 0 {
+		t.Errorf("task 1 reads %d bytes: %v", tr.Read(1), tr.Inputs(1))
+	}
+	tr.End(1, filch.OK, 7, "n2")
+	for _, i := range []int32{2, 3} {
+		if in := tr.Inputs(i); tr.Read(i) != 100 || len(in) != 1 || in[0].Node != "n1" || len(in[0].Copies) != 0 {
+			t.Errorf("task %d reads %d bytes: %+v, want 100 at n1 alone", i, tr.Read(i), in)
+		}
+	}
+}
+
 // TestCopiesOfOutputs: a node where a child ran well has the outputs of the child's parents.
 func TestCopiesOfOutputs(t *testing.T) {
 	parents := [][]int32{nil, {0}, {0}, {0}, {0}, {0}}

@@ -2,5 +2,8 @@
 
 package graph
 
-// The planted fault, off; see mutants_on.go.
-const mutantCounter = false
+// The planted faults, all off; see mutants_on.go.
+const (
+	mutantCounter    = false
+	mutantAfterFeeds = false
+)

@@ -2,12 +2,14 @@
 
 package graph
 
-// mutantCounter is a planted fault, for tests to catch: parents are counted down, not kept
-// as a set.
-var mutantCounter bool
+// Planted faults, for tests to catch.
+var (
+	mutantCounter    bool // parents are counted down, not kept as a set
+	mutantAfterFeeds bool // each parent counts as a writer of inputs
+)
 
 // Plant switches on the named fault, or off; "" is none.
 func Plant(name string) bool {
-	mutantCounter = name == "parent-counter"
-	return name == "" || mutantCounter
+	mutantCounter, mutantAfterFeeds = name == "parent-counter", name == "after-feeds"
+	return name == "" || mutantCounter || mutantAfterFeeds
 }

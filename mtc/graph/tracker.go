@@ -138,9 +138,9 @@ func (t *Tracker) end(i int32, s filch.State) {
 // copiesMax bounds the nodes with a copy of an output: more is no use for the choice of one.
 const copiesMax = 8
 
-// copy notes that the node of a task that ended well has the outputs of the task's parents.
+// copy notes that the node of a task that ended well has the outputs that the task read.
 func (t *Tracker) copy(i int32) {
-	for _, p := range t.g.Parents(i) {
+	for _, p := range t.g.feeders(i) {
 		list := t.copies[p]
 		if t.bytes[p] == 0 || t.by[p] == t.by[i] || len(list) >= copiesMax || slices.Contains(list, t.by[i]) {
 			continue
@@ -163,17 +163,17 @@ func (t *Tracker) node(name filch.NodeName) int32 {
 	return int32(len(t.nodes) - 1)
 }
 
-// Read is the bytes of the outputs of a task's parents.
+// Read is the bytes of the outputs of the parents that write a task's inputs.
 func (t *Tracker) Read(i int32) (bytes int64) {
-	for _, p := range t.g.Parents(i) {
+	for _, p := range t.g.feeders(i) {
 		bytes += t.bytes[p]
 	}
 	return bytes
 }
 
-// Inputs are the outputs of a task's parents, with node and size.
+// Inputs are the outputs of the parents that write a task's inputs, with node and size.
 func (t *Tracker) Inputs(i int32) []policy.Input {
-	parents := t.g.Parents(i)
+	parents := t.g.feeders(i)
 	if len(parents) == 0 {
 		return nil
 	}

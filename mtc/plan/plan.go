@@ -172,7 +172,7 @@ func (p *Plan) Ended(i int32, s filch.State, node filch.NodeName, took time.Dura
 	k := &p.kinds
 	num := p.kind[i]
 	p.pending = k.wrote(num, bytes) && p.outputs[i] == 0 || p.pending
-	if len(p.graph.Children(i)) > 0 {
+	if len(p.graph.Readers(i)) > 0 {
 		p.held.add(node, bytes)
 		p.pending = p.pending || policy.Crowded(p.held.crowd()) != p.held.crowded
 	}
@@ -244,7 +244,8 @@ func (p *Plan) compute() {
 		if unsure > 0 && p.stated[i] == 0 {
 			length = time.Duration(unsure*float64(min(p.guess, guessShort)) + (1-unsure)*float64(length))
 		}
-		f.Read(p.output(i), len(p.graph.Children(i)), nodesUsual)
+		readers := p.graph.Readers(i)
+		f.Read(p.output(i), len(readers), nodesUsual)
 		f.Read(float64(p.initial[i]), 1, 1)
 		f.Initial += float64(p.initial[i])
 		f.Work = add(f.Work, length)
@@ -252,11 +253,12 @@ func (p *Plan) compute() {
 			f.Roots++
 		}
 		var behind time.Duration
-		for _, c := range p.graph.Children(i) {
-			behind = max(behind, p.levels[c])
-		}
-		if behind > 0 {
-			behind = add(behind, policy.TransferTime(p.outputs[i], k.rate))
+		for at, c := range p.graph.Children(i) {
+			level := p.levels[c]
+			if at < len(readers) {
+				level = add(level, policy.TransferTime(p.outputs[i], k.rate))
+			}
+			behind = max(behind, level)
 		}
 		p.levels[i] = add(max(p.Length(i), 1), behind)
 	}

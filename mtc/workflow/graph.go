@@ -102,6 +102,24 @@ type Trap struct {
 	Examples []string `json:"examples"` // at most three
 }
 
+// ParentsOf lists the parents of a task, the writers of its inputs first, and counts the others.
+func (g *Graph) ParentsOf(task int32) (parents []int32, after int) {
+	t := &g.Tasks[task]
+	var writers, rest []int32
+	for _, f := range t.Inputs {
+		writers = append(writers, g.Files[f].Writer)
+	}
+	slices.Sort(writers)
+	for _, p := range t.Parents {
+		if _, writes := slices.BinarySearch(writers, p); writes {
+			parents = append(parents, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return append(parents, rest...), len(rest)
+}
+
 // Children is the graph's edges from parent to child: the children of task t are
 // list[start[t]:start[t+1]], ascending.
 func (g *Graph) Children() (start, list []int32) {

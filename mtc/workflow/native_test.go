@@ -226,3 +226,22 @@ func TestCheckFindsAll(t *testing.T) {
 		t.Errorf("a good file: got %v and %d more", errs, more)
 	}
 }
+
+// TestParentsOf: the writers of a task's inputs come first; the other parents only come before the
+// task, and are counted.
+func TestParentsOf(t *testing.T) {
+	g := loadText(t, `{"filch": 1, "tasks": {
+"early": {"run": "true"},
+"write": {"run": "true > x", "outputs": ["x"]},
+"late": {"run": "true"},
+"read": {"run": "cat x", "inputs": ["x", "own"], "after": ["early", "late", "write"]},
+"gate": {"run": "true", "after": ["early", "write"]}}}`)
+	for task, want := range []struct {
+		parents string
+		after   int
+	}{3: {"[1 0 2]", 2}, 4: {"[0 1]", 2}} {
+		if parents, after := g.ParentsOf(int32(task)); want.after > 0 && (fmt.Sprint(parents) != want.parents || after != want.after) {
+			t.Errorf("task %d has the parents %v, %d without files; want %s, %d", task, parents, after, want.parents, want.after)
+		}
+	}
+}

@@ -323,13 +323,7 @@ func (r *resumption) chosen() (tasks []int32) {
 // place moves a task of the file into the new job: an input of a task that was done comes
 // from the folder, or from the earlier job.
 func (r *resumption) place(task int32, n *record.GraphNode, item *launcher.TaskItem) {
-	parents := n.Parents
-	n.Parents = nil
-	for _, p := range parents {
-		if at, ok := r.index[p]; ok {
-			n.Parents = append(n.Parents, at)
-		}
-	}
+	n.Parents, n.After = n.ParentsIn(r.index)
 	for k, at := range r.w.Tasks[task].Inputs {
 		in, writer := &item.Inputs[k], r.w.Files[at].Writer
 		if writer < 0 {

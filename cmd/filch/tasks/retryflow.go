@@ -257,11 +257,7 @@ func (f *flow) ranOn(i int32) filch.NodeName {
 func (f *flow) addNode(s *submit.Job, i int32) error {
 	old, t := f.nodes[i], f.items[i]
 	n := record.GraphNode{Name: old.Name, Bytes: old.Bytes, Output: old.Output, Length: old.Length, Kind: old.Kind}
-	for _, p := range old.Parents {
-		if at, ok := f.index[p]; ok {
-			n.Parents = append(n.Parents, at)
-		}
-	}
+	n.Parents, n.After = old.ParentsIn(f.index)
 	t.Inputs, t.Outputs = slices.Clone(t.Inputs), slices.Clone(t.Outputs)
 	for k := range t.Inputs {
 		in := &t.Inputs[k]

@@ -436,7 +436,8 @@ func kindOf(t *workflow.Task) string {
 // node is a task of the workflow.
 func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.GraphNode, item launcher.TaskItem, err error) {
 	t := &w.Tasks[i]
-	n = record.GraphNode{Name: t.Name, Parents: t.Parents, Bytes: w.InitialBytes(i), Output: w.OutputBytes(i), Length: t.Cost, Kind: kindOf(t)}
+	n = record.GraphNode{Name: t.Name, Bytes: w.InitialBytes(i), Output: w.OutputBytes(i), Length: t.Cost, Kind: kindOf(t)}
+	n.Parents, n.After = w.ParentsOf(i)
 	if f.inPlace { // no file moves
 		n.Bytes, n.Output = 0, 0
 	}
@@ -450,8 +451,7 @@ func (f *runFlags) node(w *workflow.Graph, i int32, sp *record.Spec) (n record.G
 		sp.Retries = max(sp.Retries, item.Retries)
 	}
 	if w.Replay {
-		item.Own = true
-		item.Argv = []string{"replay", "--task", t.Name, "--time", t.Cost.String()}
+		item.Own, item.Argv = true, []string{"replay", "--task", t.Name, "--time", t.Cost.String()}
 	}
 	for k, list := range [][]int32{t.Inputs, t.Outputs} {
 		var files []launcher.TaskFile
