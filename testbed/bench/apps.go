@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -42,7 +43,65 @@ type appFigure struct {
 	PerTaskMS   float64 // from the first begin to the last end of those that read, by the tasks of a slot
 	Efficiency  float64 // how long a task takes by itself, by that
 	Hit         float64 // part of the tasks that ran where the most of what they read was written
-	Error       string  `json:",omitempty"`
+	Parts       slotTime
+	Error       string `json:",omitempty"`
+}
+
+// slotTime is where the time of the slots went, in ms of a slot for each task that reads; the sum is
+// appFigure.PerTaskMS.
+type slotTime struct {
+	In, Run, Out float64 // inputs came, the process ran, outputs were taken
+	Between      float64 // from the end of a task to the begin of the next in the slot
+	Begin, Rest  float64 // before the first task in the slot, and after the last
+}
+
+// span is the stages of a task, in seconds.
+type span struct{ begin, run, out, end float64 }
+
+// spanOf finds the stages of an ended task.
+func spanOf(t *launcher.Task) span {
+	s := span{begin: float64(t.Began) / 1e6}
+	s.run, s.end = s.begin, s.begin+t.Took
+	s.out = s.end
+	for _, at := range t.Times {
+		switch {
+		case at.Node != t.Node:
+		case at.Stage == launcher.StageRunning:
+			s.run = float64(at.UnixNS) / 1e9
+		case at.Stage == launcher.StageOutputs:
+			s.out = float64(at.UnixNS) / 1e9
+		}
+	}
+	return s
+}
+
+// slotTimeOf sums up the time of the slots, which have the tasks with these spans, from the first
+// begin to the last end.
+func slotTimeOf(slots map[filch.NodeName][]span, empty int) (p slotTime) {
+	n, first, last := 0, math.Inf(1), 0.0
+	for _, list := range slots {
+		slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
+		n, first, last = n+len(list), min(first, list[0].begin), max(last, list[len(list)-1].end)
+	}
+	for _, list := range slots {
+		p.Begin += list[0].begin - first
+		p.Rest += last - list[len(list)-1].end
+		for i, s := range list {
+			p.In, p.Run, p.Out = p.In+s.run-s.begin, p.Run+s.out-s.run, p.Out+s.end-s.out
+			if i > 0 {
+				p.Between += s.begin - list[i-1].end
+			}
+		}
+	}
+	p.Rest += float64(empty) * (last - first)
+	for _, v := range []*float64{&p.In, &p.Run, &p.Out, &p.Between, &p.Begin, &p.Rest} {
+		*v *= 1000 / float64(max(n, 1))
+	}
+	return p
+}
+
+func (p *slotTime) String() string {
+	return fmt.Sprintf("%6.1f %6.1f %6.1f %7.1f %6.1f %6.1f", p.In, p.Run, p.Out, p.Between, p.Begin, p.Rest)
 }
 
 // app is an application: files, then tasks that read them, then one that reads
@@ -119,7 +178,7 @@ func (a *app) write(file string) error {
 func (b *bench) apps() (all []appFigure) {
 	fmt.Printf("\nimage stacking (%d ms, %d MB) and all-pairs (%d ms, 2 x %.1f MB) over %d launchers with %d slot each\n\n",
 		stackMS, stackBytes>>20, pairMS, float64(pairBytes)/(1<<20), appLaunchers, appSlots)
-	fmt.Printf("%-10s %8s %-6s %6s %9s %11s %7s\n", "", "locality", "policy", "tasks", "ms/task", "efficiency", "hits")
+	fmt.Printf("%-10s %8s %-6s %6s %9s %11s %7s   %6s %6s %6s %7s %6s %6s\n", "", "locality", "policy", "tasks", "ms/task", "efficiency", "hits", "in", "run", "out", "between", "begin", "rest")
 	m, err := newMeshOf(&ours{exe: b.filch}, b.scratch, "apps", appLaunchers, appSlots)
 	if err != nil {
 		fmt.Printf("not measured: %v\n", err)
@@ -131,18 +190,28 @@ func (b *bench) apps() (all []appFigure) {
 		list = append(list, stacking(b.many.apps, l))
 	}
 	for _, a := range append(list, allPairs(int(math.Sqrt(float64(b.many.apps)))+3)) {
-		for _, policy := range appPolicies {
+		for _, policy := range b.policies() {
 			f := b.app(m, a, policy)
 			all = append(all, f)
 			if f.Error != "" {
 				fmt.Printf("%-10s %8d %-6s not measured: %s\n", f.App, f.Locality, f.Policy, f.Error)
 				continue
 			}
-			fmt.Printf("%-10s %8d %-6s %6d %9.0f %10.1f%% %6.1f%%\n", f.App, f.Locality, f.Policy, f.Tasks, f.PerTaskMS, 100*f.Efficiency, 100*f.Hit)
+			fmt.Printf("%-10s %8d %-6s %6d %9.0f %10.1f%% %6.1f%%   %s\n", f.App, f.Locality, f.Policy, f.Tasks, f.PerTaskMS, 100*f.Efficiency, 100*f.Hit, &f.Parts)
 		}
 	}
 	fmt.Println("\nMATRIX v2 on 128 and 200 cores: stacking 167 ms (locality 1) to 176 ms (30) under mdl, all-pairs 85.9% efficiency under flds")
 	return all
+}
+
+// policies are the policies to measure.
+func (b *bench) policies() (list []string) {
+	for _, p := range appPolicies {
+		if name, _, _ := strings.Cut(p, ":"); b.many.policies == "" || slices.Contains(strings.Split(b.many.policies, ","), name) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 func (b *bench) app(m *mesh, a *app, policy string) appFigure {
@@ -184,7 +253,7 @@ func (f *appFigure) measure(m *mesh, a *app, job string) error {
 	}
 	defer c.Close()
 	made := make([]filch.NodeName, a.files)
-	var begins, ends []float64 // seconds
+	spans := map[filch.NodeName][]span{}
 	for i := range a.files + 1 + len(a.reads) {
 		raw, err := c.Query(storeWait, wire.VerbTask, job, strconv.Itoa(i))
 		var t launcher.Task
@@ -198,14 +267,15 @@ func (f *appFigure) measure(m *mesh, a *app, job string) error {
 		case i < a.files:
 			made[i] = t.Node
 		case k >= 0:
-			begins, ends = append(begins, float64(t.Began)/1e6), append(ends, float64(t.Began)/1e6+t.Took)
+			spans[t.Node] = append(spans[t.Node], spanOf(&t))
 			if slices.ContainsFunc(a.reads[k], func(file int) bool { return made[file] == t.Node }) {
 				f.Hit += 1 / float64(len(a.reads))
 			}
 		}
 	}
-	slots := float64(appLaunchers * appSlots)
-	f.PerTaskMS = (slices.Max(ends) - slices.Min(begins)) * 1000 * slots / float64(len(a.reads))
+	f.Parts = slotTimeOf(spans, appLaunchers*appSlots-len(spans)*appSlots)
+	p := &f.Parts
+	f.PerTaskMS = p.In + p.Run + p.Out + p.Between + p.Begin + p.Rest
 	f.Efficiency = float64(a.ms) / f.PerTaskMS
 	return nil
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/mtc/workflow"
 	"github.com/filch-hpc/filch/mtc/workflow/yaml"
 )
@@ -146,6 +148,21 @@ func TestShapesAreWorkflows(t *testing.T) {
 		g := written(t, func(file string) error { return writeWorkflow(file, name, shapesOf(n)[name]) })
 		if got := int(slices.Max(g.LevelsOf())) + 1; got != levels || len(g.Tasks) < n {
 			t.Errorf("%s: got %d tasks on %d levels, want %d levels", name, len(g.Tasks), got, levels)
+		}
+	}
+}
+
+// TestSlotTime: the parts of the time of two slots, one of which has no task, are the time from the
+// first begin to the last end.
+func TestSlotTime(t *testing.T) {
+	p := slotTimeOf(map[filch.NodeName][]span{
+		"n1": {{begin: 3, run: 3.5, out: 5, end: 5.5}, {begin: 1, run: 1.25, out: 2.5, end: 2.75}},
+		"n2": {{begin: 2, run: 2, out: 4, end: 4}},
+	}, 1)
+	want := slotTime{In: 250, Run: 4750.0 / 3, Out: 250, Between: 250.0 / 3, Begin: 1000.0 / 3, Rest: 2000}
+	for i, pair := range [][2]float64{{p.In, want.In}, {p.Run, want.Run}, {p.Out, want.Out}, {p.Between, want.Between}, {p.Begin, want.Begin}, {p.Rest, want.Rest}} {
+		if math.Abs(pair[0]-pair[1]) > 0.01 {
+			t.Errorf("part %d is %.2f ms a task, want %.2f", i, pair[0], pair[1])
 		}
 	}
 }

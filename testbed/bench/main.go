@@ -31,6 +31,7 @@ func main() {
 	flag.IntVar(&many.fleet, "fleet", 8, "launchers, with 16 slots each, whose efficiency is measured")
 	flag.IntVar(&many.shapes, "shapes", 200, "tasks of a workflow of each shape")
 	flag.IntVar(&many.apps, "apps", 160, "tasks of each application that reads large files, under each policy")
+	flag.StringVar(&many.policies, "policies", "", "names of the policies; default: all")
 	dax := flag.String("dax", "../shared/data/dax/Sipht_100.xml", "the workflow to replay")
 	var watch watchWish
 	flag.IntVar(&watch.pairs, "watched", 15, "pairs of runs with watchers and without")

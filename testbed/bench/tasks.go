@@ -23,6 +23,7 @@ type taskWish struct {
 	sleeps    int
 	sleepRuns int
 	shapes    int
+	policies  string // names of those under which the applications run; "": all
 }
 
 // taskFigure is what one way to run many tasks made of them.
