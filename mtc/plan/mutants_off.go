@@ -7,4 +7,5 @@ const (
 	mutantInOrder = false
 	mutantStays   = false
 	mutantFlips   = false
+	mutantAlone   = false
 )

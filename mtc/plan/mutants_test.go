@@ -14,6 +14,7 @@ func init() { plant = Plant }
 // test beside it must fail.
 func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
+		{"level-alone", "TestBottomLevels"},
 		{"in-order", "TestUrgentFirst"},
 		{"choice-stays", "TestChoiceBeforeLengths"},
 		{"choice-flips", "TestChoiceIsSteady"},

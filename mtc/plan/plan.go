@@ -260,6 +260,9 @@ func (p *Plan) compute() {
 			}
 			behind = max(behind, level)
 		}
+		if mutantAlone {
+			behind = 0
+		}
 		p.levels[i] = add(max(p.Length(i), 1), behind)
 	}
 	if !mutantStays || p.Choice.Why == "" {
