@@ -75,5 +75,14 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"tree-stops", "TestBagGoesDownATree"},
 		{"pushed-twice", "TestBagGoesDownATree"},
 		{"unkept", "TestBagGoesDownATree"},
+		{"guess-stays", "TestMeanDecidesThePlace"},
+		{"idle-counts", "TestIdleHourMovesNothing"},
+		{"tt-falls", "TestStealsInVainRaiseTheBound"},
+		{"shared-first", "TestBoundTasksRunFirst"},
+		{"no-leap", "TestVictimsOfALeapfrog"},
+		{"same-next", "TestVictimsInTheOrderOfNames"},
+		{"mdl-shares", "TestPoliciesPlaceDifferently"},
+		{"mlb-binds", "TestPoliciesPlaceDifferently"},
+		{"both-give", "TestGivingMovesTasks"},
 	})
 }

@@ -118,11 +118,7 @@ func (e *execution) start(j *job, it queue.Item, at stage, g *gate) {
 
 // next takes the first task of j off its queue, unless the task waits for its line.
 func (e *execution) next(j *job) (it queue.Item, line lines.Is) {
-	q := &j.queue
-	h := &q.Dedicated
-	if len(*h) == 0 {
-		h = &q.Shared
-	}
+	h := j.queue.Single()
 	if len(*h) == 0 {
 		return e.fromRange(j)
 	}

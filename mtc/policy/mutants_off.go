@@ -41,4 +41,9 @@ const (
 	mutantPushedTwice = false
 	mutantUnkept      = false
 	mutantToAndFro    = false
+	mutantMLBBinds    = false
+	mutantMDLShares   = false
+	mutantBothGive    = false
+	mutantGuessStays  = false
+	mutantTTFalls     = false
 )

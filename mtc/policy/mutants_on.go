@@ -41,6 +41,11 @@ var (
 	mutantTreeStops   bool // a node keeps all that the tree of a bag gives to it and to others
 	mutantPushedTwice bool // a node keeps what it pushes to others
 	mutantUnkept      bool // thieves get the tasks of a bag that is on its way down the tree
+	mutantMLBBinds    bool // mlb binds a task to its input
+	mutantMDLShares   bool // mdl shares a task with input
+	mutantGuessStays  bool // the mean of ended tasks counts for nothing
+	mutantTTFalls     bool // tt of FLDS never rises again
+	mutantBothGive    bool // nobody steals where nodes may steal and give
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -85,6 +90,11 @@ func Plant(name string) bool {
 		"tree-stops":   &mutantTreeStops,
 		"pushed-twice": &mutantPushedTwice,
 		"unkept":       &mutantUnkept,
+		"mlb-binds":    &mutantMLBBinds,
+		"mdl-shares":   &mutantMDLShares,
+		"both-give":    &mutantBothGive,
+		"guess-stays":  &mutantGuessStays,
+		"tt-falls":     &mutantTTFalls,
 	} {
 		*p = n == name
 		known = known || *p

@@ -44,5 +44,10 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unspread", "TestSpreading"},
 		{"tree-stops", "TestBagIsSpreadBySlots"},
 		{"to-and-fro", "TestGiftsEndBalanced"},
+		{"mlb-binds", "TestPlaceIsAlgorithm1"},
+		{"mdl-shares", "TestPlaceIsAlgorithm1"},
+		{"guess-stays", "TestMeanOfEndedTasks"},
+		{"tt-falls", "TestSharing"},
+		{"both-give", "TestThievesOfAPolicy"},
 	})
 }

@@ -71,7 +71,7 @@ func (k Kind) Asks() bool { return k == ADAGE || k == Auto }
 // Thieves is the thieves' choice of victims, where usual is the choice by default.
 func (p Policy) Thieves(usual Victims) Victims {
 	switch {
-	case p.Balance == ByGiving:
+	case p.Balance == ByGiving, p.Balance == ByBoth && mutantBothGive:
 		return NoStealing
 	case p.Victims == ByDefault && p.Kind == Auto && mutantAutoMesh:
 		return Mesh
@@ -84,7 +84,9 @@ func (p Policy) Thieves(usual Victims) Victims {
 // threshold is t.
 func (p Policy) threshold() float64 {
 	switch {
-	case p.Kind == MLB, p.Kind >= ADAGE:
+	case p.Kind == MLB && mutantMLBBinds:
+		return 0
+	case p.Kind == MLB, p.Kind >= ADAGE, p.Kind == MDL && mutantMDLShares:
 		return math.Inf(1)
 	case p.Kind == MDL:
 		return 0

@@ -15,7 +15,11 @@ func (s *Sharing) Set(most time.Duration) { s.tt, s.most = most, most }
 func (s *Sharing) TT() time.Duration { return s.tt }
 
 // Failed takes in that the node found nothing to steal.
-func (s *Sharing) Failed() { s.tt = min(2*s.tt, s.most) }
+func (s *Sharing) Failed() {
+	if !mutantTTFalls {
+		s.tt = min(2*s.tt, s.most)
+	}
+}
 
 // ttMin is the lower bound of tt.
 const ttMin = 10 * time.Millisecond

@@ -40,7 +40,7 @@ func (t *Throughput) Done() int64 { return t.done }
 // first end, Mean is the guess, or a second if guess is 0.
 func (t *Throughput) Mean(guess time.Duration) time.Duration {
 	switch {
-	case t.done > 0:
+	case t.done > 0 && !mutantGuessStays:
 		return t.spent / time.Duration(t.done)
 	case guess > 0:
 		return guess

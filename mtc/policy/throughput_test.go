@@ -28,3 +28,21 @@ func TestIdleTimeIsNoSlowWork(t *testing.T) {
 		t.Errorf("%.3f tasks a second after 10 s without an end, want 50", rate)
 	}
 }
+
+// TestMeanOfEndedTasks: a task is taken to be as long as the tasks that ended here took in the mean
+// (MATRIX v2, III.B.2b); before the first end, as long as the policy guesses, else a second.
+func TestMeanOfEndedTasks(t *testing.T) {
+	var ends Throughput
+	if got := ends.Mean(0); got != time.Second {
+		t.Errorf("without an end and a guess a task takes %v, want 1s", got)
+	}
+	if got := ends.Mean(time.Minute); got != time.Minute {
+		t.Errorf("without an end a task takes %v, want the guess of 1m0s", got)
+	}
+	for _, took := range []time.Duration{2 * time.Second, 3 * time.Second, 7 * time.Second} {
+		ends.Ended(took)
+	}
+	if got := ends.Mean(time.Minute); got != 4*time.Second {
+		t.Errorf("after tasks of 2, 3 and 7 s a task takes %v, want 4s", got)
+	}
+}

@@ -4,8 +4,9 @@ package queue
 
 // The planted faults, all off; see mutants_on.go.
 const (
-	mutantBound     = false
-	mutantAscending = false
-	mutantLevelless = false
-	mutantDataless  = false
+	mutantBound       = false
+	mutantAscending   = false
+	mutantLevelless   = false
+	mutantDataless    = false
+	mutantSharedFirst = false
 )

@@ -16,6 +16,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	planted.MustFail(t, "MTC_MUTANT", [][2]string{
 		{"ascending", "TestReadyCutsEverySecondTask"},
 		{"levelless", "TestCriticalPathFirst"},
+		{"shared-first", "TestDedicatedTasksStartFirst"},
 		{"dataless", "TestThiefGetsTasksWithItsData"},
 	})
 }

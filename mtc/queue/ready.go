@@ -265,13 +265,19 @@ func (q *Ready) First() (index int32, ok bool) {
 
 // FirstSingle is the single task that starts next; false if there is none.
 func (q *Ready) FirstSingle() (it *Item, ok bool) {
-	switch {
-	case len(q.Dedicated) > 0:
-		return &q.Dedicated[0], true
-	case len(q.Shared) > 0:
-		return &q.Shared[0], true
+	if h := *q.Single(); len(h) > 0 {
+		return &h[0], true
 	}
 	return &Item{}, false
+}
+
+// Single is the heap of the single task that starts next: dedicated tasks go before shared ones
+// (MATRIX v2, III.B.2).
+func (q *Ready) Single() *Heap {
+	if len(q.Dedicated) > 0 && !(mutantSharedFirst && len(q.Shared) > 0) {
+		return &q.Dedicated
+	}
+	return &q.Shared
 }
 
 // Next calls f with the first tasks of both heaps, about most of each.

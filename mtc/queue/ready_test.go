@@ -184,11 +184,7 @@ func TestDedicatedTasksStartFirst(t *testing.T) {
 		if !ok || index != want {
 			t.Fatalf("the first task is %d, want %d", index, want)
 		}
-		if len(q.Dedicated) > 0 {
-			q.Dedicated.Pop()
-		} else {
-			q.Shared.Pop()
-		}
+		q.Single().Pop()
 	}
 	if index, ok := q.First(); ok {
 		t.Errorf("an empty queue starts task %d", index)
