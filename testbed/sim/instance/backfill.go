@@ -198,28 +198,22 @@ func (w *World) checkFill(p *process) {
 	}
 }
 
+// noteHeldAsk remembers a question for tasks for held slots.
+func (w *World) noteHeldAsk(from *host, m *message.Steal) {
+	f := &w.fills
+	if !m.Fill.Held() {
+		return
+	}
+	if f.asks == nil {
+		f.asks = make(map[heldAsk]*message.Steal)
+	}
+	f.asks[heldAsk{uint64(from.Index), from.incarnation, m.Ask}] = m
+}
+
 // checkHeldOffer: a node that asks for tasks for held slots is offered tasks that may start
 // again, that end in time as far as the victim knows, and no more than the slots hold.
-func (w *World) checkHeldOffer(from, to *host, body []byte) {
-	if kind := message.Kind(body[0]); kind != message.KindSteal && kind != message.KindOffer {
-		return
-	}
-	word, err := message.Decode(body)
-	if err != nil {
-		w.Fail("malformed", "%s sends %s: %v", from.Name, message.Name(body), err)
-		return
-	}
+func (w *World) checkHeldOffer(from, to *host, m *message.Offer) {
 	f := &w.fills
-	if m, ok := word.(*message.Steal); ok {
-		if m.Fill.Held() {
-			if f.asks == nil {
-				f.asks = make(map[heldAsk]*message.Steal)
-			}
-			f.asks[heldAsk{uint64(from.Index), from.incarnation, m.Ask}] = m
-		}
-		return
-	}
-	m := word.(*message.Offer)
 	asked := f.asks[heldAsk{uint64(to.Index), to.incarnation, m.Ask}]
 	if m.Ask == 0 || asked == nil {
 		return

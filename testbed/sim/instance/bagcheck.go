@@ -28,6 +28,10 @@ func (b *bag) most() int {
 // began checks the start of a task against all others of it.
 func (w *World) began(b *bag, l *launcher.TaskLaunch, h *host) {
 	s := &l.Start
+	w.checkRole(h, b.gangs(), s)
+	if len(b.request.Nodes) > 0 {
+		w.act("started by " + h.lawOf().Kind.String())
+	}
 	b.grow(s.Index + 1)
 	b.running++
 	if s.Copy {
@@ -92,6 +96,10 @@ func (w *World) checkBagRefused(b *bag, e *launcher.TaskNews) {
 	if e.Token != 0 || b.id != 0 {
 		b.gone = b.gone || e.Token == 0 // it is told no more
 		return                          // an addition: its client adds it again or gives up
+	}
+	if b.gangs() && w.opt.Roles != nil && !w.couldFitGang(b) {
+		b.refused = true
+		return
 	}
 	if h := w.hosts[b.host]; !b.cancelled && !h.noRoom && h.trouble < b.submit-leaseBound && w.allWell(b.submit) {
 		w.Fail("wrong-refusal", "bag %d refused: %s", b.index, e.Err.Text)

@@ -129,7 +129,7 @@ func (w *World) idles(b *bag) bool {
 		}
 	}
 	for _, h := range w.hosts {
-		if h.idle >= idleLooks && b.need() <= w.opt.Slots {
+		if h.idle >= idleLooks && !w.unserved && h.role.Takes(b.gangs()) && b.need() <= w.opt.Slots {
 			return true
 		}
 	}

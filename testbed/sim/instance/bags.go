@@ -29,6 +29,7 @@ type bag struct {
 	each      *bag          // its tasks wait one by one for the tasks of this one; nil: they do not
 	adds      []addition
 	closeAt   time.Duration
+	chains    []time.Duration // from each task on; nil: see [bag.chain]
 	news
 	deeds
 }
@@ -107,6 +108,7 @@ func (w *World) drawBag(d *engine.Dice) {
 		s.Total = min(s.Total, 60)
 	case 1:
 		s.Nodes = graph(d, int(min(s.Total, 120)))
+		w.drawData(s.Nodes)
 		s.Spec.OnFail = record.FailMode(d.N(3))
 		s.Total = int32(len(s.Nodes))
 	case 2:

@@ -35,7 +35,7 @@ func (h *host) make(born time.Duration) {
 		Name: h.Name, Instance: "sim", Incarnation: h.incarnation,
 		Seed:     h.w.opt.Seed*1_000_003 + uint64(h.Index)*8191 + h.incarnation,
 		Capacity: slots.Capacity{Processors: processors, Slots: int32(len(processors)), MemBytes: hostMemory, GPUs: gpuNames()},
-		Policy:   h.w.opt.Gather, Members: h.w.members,
+		Policy:   h.w.opt.Gather, Members: h.w.members, Role: h.role,
 	}
 	cfg.Tasks.WallNS, cfg.Tasks.Policy = wallClock+int64(born), h.w.opt.Policy
 	if e := h.w.elastic; e != nil {
@@ -141,7 +141,7 @@ func (w *World) forgotten(h *host, j *job, err *filch.Error) {
 // member is what the overlay says of a host.
 func (h *host) member(incarnation uint64, s filch.Standing) node.Peer {
 	total := filch.Room{Slots: int32(len(h.cores)), MemBytes: hostMemory, GPUs: hostGPUs * filch.GPU}
-	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total}
+	return node.Peer{Name: h.Name, Incarnation: incarnation, Standing: s, Total: total, Role: h.role}
 }
 
 // share gives all launchers of a calm world one list of members, which never

@@ -61,7 +61,7 @@ func (w *World) drawBlackout(d *engine.Dice) {
 // mayLose reports whether the others go on without a host for good. One whose launcher
 // is away may have been the last replica of a shard when that ended.
 func (w *World) mayLose(h *host) bool {
-	if w.slanted || w.lostHosts() >= (len(w.hosts)-1)/2 || !w.spares(h) {
+	if w.slanted || w.opt.Roles != nil || w.lostHosts() >= (len(w.hosts)-1)/2 || !w.spares(h) {
 		return false
 	}
 	if h.node == nil || peril.Shards(w.running(), h.Name) {

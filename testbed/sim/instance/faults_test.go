@@ -54,6 +54,9 @@ func TestFaultSeeds(t *testing.T) {
 				t.Errorf("no seed had a launcher die over %s", name)
 			}
 		}
+		if names := sum.Acts.Missing(); len(names) > 0 {
+			t.Errorf("of the policies of tasks, no seed saw: %s; seen: %s", strings.Join(names, ", "), sum.Acts)
+		}
 	}
 }
 

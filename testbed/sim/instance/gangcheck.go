@@ -175,7 +175,7 @@ func (w *World) cancelBagsTooLarge() {
 // couldFitGang reports whether the hosts that are not lost have room for a gang.
 func (w *World) couldFitGang(b *bag) bool {
 	s := &b.request.Spec
-	left := int32(len(w.hosts) - w.lostHosts())
+	left := w.takers(true)
 	return w.opt.Slots/s.Each.Slots*left >= s.Gang.Ranks && left >= s.Gang.Nodes
 }
 
@@ -235,7 +235,7 @@ func (w *World) checkIdle() {
 // or holds slots.
 func (w *World) starves(h *host) bool {
 	s := h.node.Slots()
-	if s.Waiting > 0 || s.Held > 0 || h.drains {
+	if s.Waiting > 0 || s.Held > 0 || h.drains || !h.role.Takes(true) {
 		return false
 	}
 	for _, o := range w.hosts {

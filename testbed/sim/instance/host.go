@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/dht"
 	"github.com/filch-hpc/filch/dht/members"
 	"github.com/filch-hpc/filch/dht/store"
 	"github.com/filch-hpc/filch/dht/store/message"
@@ -58,6 +59,10 @@ type machine struct {
 	apartTill  time.Duration // others may not have reached it until then, or it stood still
 	skew       int64         // of its wall clock, ns
 	idle       int           // for how many looks in a row it has had nothing to do
+	role       filch.Role
+	law        dht.Version   // the newest policy of tasks that its launcher heard of
+	lawLife    int32         // of this launcher
+	search     survey        // of the thief that it is
 	slow       time.Duration // how many times as long tasks take here; 0: once
 	starves    int           // for how many looks in a row it has had slots for gangs that wait there
 	noRoom     bool          // its launcher takes in nothing that needs a record
@@ -108,6 +113,9 @@ func (h *host) take(in *input) {
 		h.unpromise(in)
 		if m, ok := in.body.(*launcher.Grant); ok {
 			w.hear(h, in.from, m)
+		}
+		if m, ok := in.body.(*launcher.TaskWord); ok {
+			h.search.hears(h, in.from, m)
 		}
 	}
 	if w.Tracing() && in.body != nil {

@@ -143,6 +143,9 @@ func (k *keeper) sayReady() {
 
 func (k *keeper) exec() {
 	k.w.checkExec(k)
+	if j := k.truth.job; j.parent == nil && j.task == nil && j.caller == nil {
+		k.w.checkRole(k.h, true, k.start.Launch.Ident)
+	}
 	k.phase = running
 	k.truth.exec(k)
 	k.say(launcher.RanksStarted{Ident: k.start.Launch.Ident})

@@ -15,6 +15,8 @@ import (
 	"github.com/filch-hpc/filch/launcher/node/tasks"
 	"github.com/filch-hpc/filch/mtc/before"
 	"github.com/filch-hpc/filch/mtc/mutants"
+	taskplan "github.com/filch-hpc/filch/mtc/plan"
+	"github.com/filch-hpc/filch/mtc/policy"
 	"github.com/filch-hpc/filch/mtc/record"
 	"github.com/filch-hpc/filch/mtc/replica"
 	"github.com/filch-hpc/filch/pool"
@@ -28,7 +30,7 @@ import (
 var plants = map[string]func(name string) bool{
 	"dht/store": store.Plant, "launcher": launcher.Plant, "launcher/node/origin": origin.Plant,
 	"launcher/node/ranks": ranks.Plant, "launcher/node/records": records.Plant, "launcher/node/tasks": tasks.Plant,
-	"pool": pool.Plant, "mtc": mutants.Plant, "mtc/before": before.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
+	"pool": pool.Plant, "mtc": mutants.Plant, "mtc/before": before.Plant, "mtc/plan": taskplan.Plant, "mtc/policy": policy.Plant, "mtc/record": record.Plant, "mtc/replica": replica.Plant, "slots": slots.Plant, "stealer": stealer.Plant,
 }
 
 // TestMutantsAreCaught shows that the checkers bite. The invariants inside the

@@ -164,7 +164,7 @@ func (w *World) touched(j *job, a *attempt) bool {
 
 func (w *World) checkRefused(j *job, e *launcher.Refused) {
 	switch {
-	case e.Err.Kind == filch.NoFit && j.Slots > w.fits(j):
+	case e.Err.Kind == filch.NoFit && (j.Slots > w.fits(j) || w.opt.Roles != nil && !w.couldFit(j)):
 	case j.request.Shape.Only != nil && e.Err.Kind == filch.NoFit && w.fits(j) == 0:
 	case j.request.Patient > 0 && w.Now()-j.submittedAt >= j.request.Patient:
 	case j.cancelled || j.clientGone || j.restarted:

@@ -33,6 +33,7 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	w := NewWorld(Options{
 		Seed: seed, Hosts: hosts, Slots: int32(2 + d.N(7)), Links: drawLinks(d),
 		Looks: engine.LooksOf(seed), Words: true, Trace: trace, MaxSteps: 3e6, Policy: drawPolicy(engine.NewDice(seed, streamPolicy)),
+		Roles: drawRoles(engine.NewDice(seed, streamRoles), hosts),
 	})
 	if d.Chance(0.3) {
 		for _, h := range w.hosts {
@@ -69,7 +70,8 @@ func FaultWorld(seed uint64, trace func(string)) *World {
 	w.drawDiskFaults(w.Dice(streamDiskFaults))
 	w.drawChurn(w.Dice(streamChurn))
 	w.drawAwaits(w.Dice(streamAwaits), 0.15)
-	w.drawPolicies(w.Dice(streamPolicies))
+	w.drawPolicies(w.Dice(streamPolicies), 3)
+	w.At(actsEvery, w.lookAtChoices)
 	return w
 }
 
@@ -226,10 +228,10 @@ func (w *World) couldFit(j *job) bool {
 	var left int32
 	for _, h := range w.hosts {
 		named := slices.Contains(s.Only, h.Name)
-		if h.lost && named {
+		if (h.lost || !h.role.Takes(true)) && named {
 			return false
 		}
-		if !h.lost && !slices.Contains(s.Exclude, h.Name) && (named || s.Only == nil) {
+		if !h.lost && h.role.Takes(true) && !slices.Contains(s.Exclude, h.Name) && (named || s.Only == nil) {
 			left++
 		}
 	}

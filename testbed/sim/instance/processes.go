@@ -133,7 +133,7 @@ func (p *process) finish(e launcher.TaskEnd) {
 		e.Kind, e.Code, e.Told = launcher.CauseSignal, int32(syscall.SIGTERM), true
 	}
 	if len(p.bag.request.Nodes) > 0 { // for the placement of the tasks behind
-		e.Bytes = int64(p.launch.Start.Index%7) << 20
+		e.Bytes = p.bag.outputOf(p.launch.Start.Index)
 	}
 	h.w.ended(p, &e)
 	h.tellEnd(e)

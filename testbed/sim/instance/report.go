@@ -67,17 +67,19 @@ type Total struct {
 	Seeds, Bad, Jobs, Ended int
 	Events                  uint64
 	Points                  map[string]int // crash points by how many seeds reached them
+	Acts                    Acts
 	Rules                   map[string]int // rules by how many seeds broke them
 }
 
 // Sum sums up runs and prints those that broke a rule, with the command that
 // replays each.
 func Sum(out io.Writer, runs []Run) Total {
-	t := Total{Seeds: len(runs), Points: make(map[string]int), Rules: make(map[string]int)}
+	t := Total{Seeds: len(runs), Points: make(map[string]int), Acts: make(Acts), Rules: make(map[string]int)}
 	for _, r := range runs {
 		t.Events += r.Events
 		t.Jobs += r.Jobs
 		t.Ended += r.Ended
+		t.Acts.Join(r.Acts)
 		if r.Fuse != "" {
 			t.Points[r.Fuse]++
 		}
@@ -100,6 +102,7 @@ func Sum(out io.Writer, runs []Run) Total {
 // Join adds the runs that another total sums up.
 func (t *Total) Join(o Total) {
 	t.Seeds, t.Bad, t.Jobs, t.Ended, t.Events = t.Seeds+o.Seeds, t.Bad+o.Bad, t.Jobs+o.Jobs, t.Ended+o.Ended, t.Events+o.Events
+	t.Acts.Join(o.Acts)
 	for name, n := range o.Points { // any order
 		t.Points[name] += n
 	}

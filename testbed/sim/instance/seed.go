@@ -20,6 +20,7 @@ type Run struct {
 	Ended      int // told to their clients
 	Copies     int // of tasks that began
 	Successors int // tasks that waited for the end of another
+	Acts       Acts
 	Fuse       string
 	Violations []engine.Violation
 }
@@ -58,7 +59,7 @@ func runSeed(seed uint64, slant string, looks engine.Looks, trace func(line stri
 	}
 	r := Run{
 		Seed: seed, Slant: slant, Hash: w.Hash(), Events: w.Steps(), Messages: w.stats.Messages,
-		Hosts: len(w.hosts), Jobs: len(w.jobs) + len(w.bags), Ended: w.stats.Ended, Copies: w.copies, Successors: w.stats.Successors, Violations: w.Broken(),
+		Hosts: len(w.hosts), Jobs: len(w.jobs) + len(w.bags), Ended: w.stats.Ended, Copies: w.copies, Successors: w.stats.Successors, Acts: w.acts, Violations: w.Broken(),
 	}
 	if w.fuse != nil && w.fuse.blown {
 		r.Fuse = w.fuse.point()

@@ -32,6 +32,7 @@ var slants = map[string]slant{
 	"spawns":   slantSpawns,
 	"replicas": slantReplicas,
 	"brief":    slantBrief,
+	"policies": slantPolicies,
 }
 
 // Slants names them.
@@ -164,6 +165,7 @@ func slantStewards(w *World, d *engine.Dice) {
 		s.Total = min(s.Total, 60)
 		if !s.Open && d.Chance(0.5) {
 			s.Nodes = graph(d, int(min(s.Total, 60)))
+			w.drawData(s.Nodes)
 			s.Total = int32(len(s.Nodes))
 		}
 		b.longest = d.Between(100*time.Millisecond, time.Second)

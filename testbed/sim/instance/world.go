@@ -27,6 +27,7 @@ type Options struct {
 	Links      engine.Links
 	Gather     stealer.Policy
 	Policy     policy.Policy // of tasks
+	Roles      []filch.Role  // of the hosts; nil: all are for all work
 	Looks      engine.Looks  // when Node.Check is called
 	Words      bool          // check the messages: promises kept, launches on the newest word
 	Trace      func(line string)
@@ -69,12 +70,16 @@ type tasking struct {
 	eachRng   *engine.Dice
 	lengthRng *engine.Dice
 	spreadRng *engine.Dice
+	shapeRng  *engine.Dice // of workflows
 	bags      []*bag
 	byBag     map[filch.JobID]*bag
 	ids       map[filch.JobID]launcher.ClientID // that were told
 	lapses    lapses
 	copies    int // of tasks that began
-	taskSteps int // steps of tasks that were submitted
+	acts      Acts
+	steals    bool // some policy of the run lets nodes steal
+	unserved  bool // some policy of the run has tasks stay where they are placed
+	taskSteps int  // steps of tasks that were submitted
 	quota     quota
 }
 
@@ -113,7 +118,6 @@ type Stats struct {
 	Idle       uint64 // of their stores, and of thieves of tasks: what goes on when nothing is to be done
 	ByKind     map[string]uint64
 	Ended      int // jobs whose client heard the end
-	Policies   int // changes of the policy of tasks
 	Successors int // tasks that waited for the end of another
 }
 
@@ -147,6 +151,9 @@ const (
 	streamReturns
 	streamSpreads
 	streamElastic
+	streamRoles
+	streamShapes
+	streamLaws
 )
 
 // NewWorld makes hosts whose launchers run and know each other.
@@ -156,7 +163,7 @@ func NewWorld(opt Options) *World {
 		Engine: e, opt: opt, childRng: e.Dice(streamKeepers), faultRng: e.Dice(streamFaults),
 		byName:   make(map[filch.NodeName]*host, opt.Hosts),
 		attempts: make(map[filch.Ident]*attempt),
-		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), gangRng: e.Dice(streamGangRuns), afterRng: e.Dice(streamAfter), eachRng: e.Dice(streamEach), lengthRng: e.Dice(streamLengths), spreadRng: e.Dice(streamSpreads), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID), gangIDs: make(map[filch.JobID]*gangTask)},
+		tasking:  tasking{taskRng: e.Dice(streamTasks), stepRng: e.Dice(streamTaskSteps), gangRng: e.Dice(streamGangRuns), afterRng: e.Dice(streamAfter), eachRng: e.Dice(streamEach), lengthRng: e.Dice(streamLengths), spreadRng: e.Dice(streamSpreads), shapeRng: e.Dice(streamShapes), byBag: make(map[filch.JobID]*bag), ids: make(map[filch.JobID]launcher.ClientID), gangIDs: make(map[filch.JobID]*gangTask)},
 	}
 	if opt.CountKinds {
 		w.stats.ByKind = make(map[string]uint64)
@@ -164,6 +171,7 @@ func NewWorld(opt Options) *World {
 	if opt.Words {
 		w.memory = memory{make(map[filch.JobID]*job), make(map[heardKey]*launcher.Grant), make(map[filch.Ident]bool)}
 	}
+	w.allow(opt.Policy)
 	boots, disks := e.Dice(streamBoots), e.Dice(streamDisks)
 	for i := range opt.Hosts {
 		h := &host{w: w}
@@ -177,6 +185,9 @@ func NewWorld(opt Options) *World {
 		h.records, h.tasks, h.gangs = make(map[string]launcher.Record), make(map[uint64]*process), make(map[uint64]*gangTask)
 		h.promises, h.gpus = make(promises), make(map[string]*keeper)
 		h.trouble, h.apartTill = -filch.Never, -filch.Never/2
+		if h.role = filch.ForAll; opt.Roles != nil {
+			h.role = opt.Roles[i]
+		}
 		h.disk = disk.New(e, &h.Host, disks, cmp.Or(opt.SyncMax, syncMax), h.synced)
 		w.hosts = append(w.hosts, h)
 		w.byName[h.Name] = h
@@ -234,7 +245,7 @@ func (w *World) said(from, to *host, m launcher.Message) {
 	case *launcher.Dispatch:
 		w.checkDispatch(from, m)
 	case *launcher.TaskWord:
-		w.checkHeldOffer(from, to, m.Body)
+		w.taskWord(from, to, m.Body)
 	}
 }
 

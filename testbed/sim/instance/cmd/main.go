@@ -100,5 +100,6 @@ func faults(first uint64, seeds int, slant string) int {
 	took := time.Since(began)
 	fmt.Printf("%d fault seeds: %d broke a rule; %d jobs, %d ends told, %d crash points; %d events in %v: %.0f a second\n",
 		t.Seeds, t.Bad, t.Jobs, t.Ended, len(t.Points), t.Events, took.Round(time.Millisecond), float64(t.Events)/took.Seconds())
+	fmt.Println("acts of the policies of tasks:", t.Acts)
 	return t.Bad
 }
