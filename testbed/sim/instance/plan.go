@@ -235,6 +235,9 @@ func (w *World) couldFit(j *job) bool {
 			left++
 		}
 	}
+	if w.opt.Roles != nil {
+		left -= s.Spare // without roles each run has space for its spare node: see [World.drawSpare]
+	}
 	return each*left >= s.Ranks && left >= s.MinNodes
 }
 
