@@ -38,9 +38,8 @@ type law struct {
 
 // allow takes in a policy of the run, for the checkers.
 func (w *World) allow(p policy.Policy) {
-	thieves := p.Thieves(policy.Hierarchical)
-	w.steals = w.steals || thieves != policy.NoStealing
-	w.unserved = w.unserved || thieves == policy.NoStealing && p.Balance == policy.ByStealing
+	steals := p.Thieves(policy.Hierarchical) != policy.NoStealing
+	w.steals, w.unserved = w.steals || steals, w.unserved || !steals
 }
 
 // drawPolicies changes the policy of the instance in some runs, while tasks run: a node writes

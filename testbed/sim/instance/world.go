@@ -78,7 +78,7 @@ type tasking struct {
 	copies    int // of tasks that began
 	acts      Acts
 	steals    bool // some policy of the run lets nodes steal
-	unserved  bool // some policy of the run has tasks stay where they are placed
+	unserved  bool // some policy of the run lets no node steal: nodes may be idle beside waiting tasks
 	taskSteps int  // steps of tasks that were submitted
 	quota     quota
 }
