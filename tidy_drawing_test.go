@@ -40,7 +40,7 @@ func drawnSpots(t *testing.T, isPackage func(string) bool) []spot {
 			clear(prefixes)
 		}
 		for column, cell := range cells[1 : len(cells)-1] {
-			for _, name := range strings.Fields(cell) {
+			for name := range strings.FieldsSeq(cell) {
 				if prefix, is := strings.CutSuffix(name, ":"); is {
 					prefixes[column] = prefix
 					continue

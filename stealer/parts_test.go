@@ -44,15 +44,15 @@ func TestPartsDoNotFollowTheOrderOfAnswers(t *testing.T) {
 				want = map[filch.NodeName]string{"n2": "2 1 2 2", "n3": "2 2 1 2", "n4": "2 2 2 1"}[order[2]]
 			}
 			shares, ok := g.Ready()
-			got := ""
+			var got strings.Builder
 			for i, s := range shares {
 				if s.Node != filch.NodeName("n"+strconv.Itoa(i+1)) {
 					t.Errorf("%v: node %d is %s", order, i+1, s.Node)
 				}
-				got += " " + strconv.Itoa(int(s.Ranks))
+				got.WriteString(" " + strconv.Itoa(int(s.Ranks)))
 			}
-			if strings.TrimSpace(got) != want || !ok {
-				t.Errorf("%v, %d answers: parts%s, %v, want %s", order, answers, got, ok, want)
+			if strings.TrimSpace(got.String()) != want || !ok {
+				t.Errorf("%v, %d answers: parts%s, %v, want %s", order, answers, got.String(), ok, want)
 			}
 		}
 	}

@@ -194,7 +194,6 @@ type survey struct {
 	life  int32
 	law   policy.Victims
 	names []filch.NodeName
-	class int32
 	said  map[filch.NodeName]said
 }
 

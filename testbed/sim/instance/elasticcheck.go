@@ -2,6 +2,7 @@ package instance
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/filch-hpc/filch/dht"
@@ -252,12 +253,13 @@ func (e *elastic) text() string {
 	if e.last == nil {
 		return "never stored"
 	}
-	text := e.last.Said + "; " + e.last.Trouble + "; " + e.last.Paused
+	var text strings.Builder
+	text.WriteString(e.last.Said + "; " + e.last.Trouble + "; " + e.last.Paused)
 	for i := range e.last.Allocs {
 		a := &e.last.Allocs[i]
-		text += "; " + string(a.State) + " " + a.Job
+		text.WriteString("; " + string(a.State) + " " + a.Job)
 	}
-	return text
+	return text.String()
 }
 
 // began has allocations of some plans end soon after work began there.
