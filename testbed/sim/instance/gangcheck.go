@@ -176,6 +176,9 @@ func (w *World) cancelBagsTooLarge() {
 func (w *World) couldFitGang(b *bag) bool {
 	s := &b.request.Spec
 	left := w.takers(true)
+	if w.opt.Roles != nil {
+		left -= s.Gang.Spare // as in [World.couldFit]
+	}
 	return w.opt.Slots/s.Each.Slots*left >= s.Gang.Ranks && left >= s.Gang.Nodes
 }
 
