@@ -26,6 +26,9 @@ type Client struct {
 	req  uint32
 	lost bool // by a query
 
+	submitted time.Time // when a job was, as long as the launcher has not answered; else zero
+	patience  patience
+
 	build string
 }
 
@@ -60,7 +63,7 @@ func Await(dir place.Dir, build string) (*Client, error) {
 }
 
 func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
-	c := &Client{Dir: dir, conn: wire.NewConn(sock), sock: sock, build: build}
+	c := &Client{Dir: dir, conn: wire.NewConn(sock), sock: sock, build: build, patience: answer}
 	hello, err := wire.EncodeHello(wire.Hello{Role: "client", Build: build, PID: int32(os.Getpid())})
 	if err == nil {
 		err = c.conn.WriteRaw(wire.KindHello, 0, hello)
@@ -74,6 +77,36 @@ func greet(sock net.Conn, dir place.Dir, build string) (*Client, error) {
 
 // Close ends the connection. A run attached to the connection ends too.
 func (c *Client) Close() { _ = c.conn.Close() }
+
+// The first answer to a submission: a launcher answers at once, unless its machine is overloaded or
+// its process was stopped.
+var answer = patience{voice: 5 * time.Second, wait: 30 * time.Second}
+
+// patience is how long a client waits for the first answer to a submission.
+type patience struct {
+	voice time.Duration // then the client of a run hears that no answer came
+	wait  time.Duration // then the submission fails
+}
+
+// read reads a frame. The first frame after a submission has to come within some time.
+func (c *Client) read(within time.Duration) (wire.Frame, error) {
+	if c.submitted.IsZero() {
+		return c.conn.Read()
+	}
+	_ = c.sock.SetReadDeadline(c.submitted.Add(within))
+	f, err := c.conn.Read()
+	if err == nil {
+		c.submitted = time.Time{}
+		_ = c.sock.SetReadDeadline(time.Time{})
+	}
+	return f, err
+}
+
+// unanswered is the error of a submission without an answer.
+func (c *Client) unanswered() *filch.Error {
+	return filch.Errorf(filch.Timeout, "the launcher of %s on %s did not answer the submission within %v", c.Dir.Instance, c.Dir.Node, c.patience.wait).
+		WithHint("the process may be stopped, or its machine overloaded: see filch doctor. The job may have begun: see filch ps")
+}
 
 // Lost reports whether a query has found the connection closed.
 func (c *Client) Lost() bool { return c.lost }

@@ -17,6 +17,7 @@ import (
 	"github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/wire"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -126,6 +127,53 @@ func TestQuery(t *testing.T) {
 	var e *filch.Error
 	if !errors.As(err, &e) || e.Kind != filch.NotFound || e.Hint != "do" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A launcher whose process was stopped takes connections and answers nothing.
+func TestSubmissionsGiveUp(t *testing.T) {
+	for _, kind := range []string{"run", "tasks"} {
+		f := newFake(t)
+		f.serve(func() error {
+			c, _, err := f.accept()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if fr, err := c.Read(); err == nil {
+				return fmt.Errorf("%s: the client sends %s after it gave up", kind, fr.Kind)
+			}
+			return nil
+		})
+		c := f.dial()
+		c.SetPatience(20*time.Millisecond, 60*time.Millisecond)
+		said, err := 0, error(nil)
+		if kind == "run" {
+			var r *client.Run
+			if r, err = c.Submit(&launcher.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				var e any
+				if e, err = r.Next(); err == nil {
+					said++
+					if w, is := e.(launcher.StillWaiting); !is || w.Text != "the launcher of brave-otter on n1 has not answered for 20ms" {
+						t.Errorf("%s: got %+v", kind, e)
+					}
+				}
+			}
+		} else {
+			said = 1
+			job, e := c.SubmitTasks(&submit.Job{})
+			if e != nil {
+				t.Fatal(e)
+			}
+			_, err = job.Next()
+		}
+		var e *filch.Error
+		if !errors.As(err, &e) || e.Kind != filch.Timeout || e.Hint == "" || said != 1 {
+			t.Errorf("%s: said %d times, and ended with %v", kind, said, err)
+		}
 	}
 }
 

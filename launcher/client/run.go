@@ -2,6 +2,8 @@ package client
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -20,9 +22,10 @@ const redialPause = 20 * time.Millisecond
 type Run struct {
 	Job filch.JobID // 0 until the launcher accepts the job
 
-	build string
-	ended bool
-	seen  map[int32]uint64 // output taken, by index of node
+	build  string
+	ended  bool
+	within time.Duration    // of the submission, the next look at an answer that does not come
+	seen   map[int32]uint64 // output taken, by index of node
 
 	mu     sync.Mutex // guards the fields below
 	client *Client
@@ -47,7 +50,8 @@ func (c *Client) Submit(r *launcher.Request) (*Run, error) {
 	if err := c.conn.Send(wire.KindSubmit, 0, r); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
 	}
-	return &Run{build: c.build, client: c, seen: map[int32]uint64{}}, nil
+	c.submitted = time.Now()
+	return &Run{build: c.build, client: c, seen: map[int32]uint64{}, within: c.patience.voice}, nil
 }
 
 // Next waits for the next event: a [launcher.Event], a [wire.Output], a [wire.Warn], or
@@ -56,7 +60,16 @@ func (c *Client) Submit(r *launcher.Request) (*Run, error) {
 // that the launcher is gone and the job too.
 func (r *Run) Next() (any, error) {
 	for {
-		f, err := r.current().conn.Read()
+		c := r.current()
+		f, err := c.read(r.within)
+		switch {
+		case err != nil && os.IsTimeout(err) && r.within < c.patience.wait:
+			r.within = c.patience.wait
+			return launcher.StillWaiting{Text: fmt.Sprintf("the launcher of %s on %s has not answered for %v", c.Dir.Instance, c.Dir.Node, c.patience.voice)}, nil
+		case err != nil && os.IsTimeout(err):
+			c.Close()
+			return nil, c.unanswered()
+		}
 		if err != nil {
 			if err := r.redial(); err != nil {
 				return nil, err

@@ -1,7 +1,9 @@
 package client
 
 import (
+	"os"
 	"sync"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
@@ -24,6 +26,7 @@ func (c *Client) SubmitTasks(s *submit.Job) (*Tasks, error) {
 	if err := c.conn.Send(wire.KindTaskSubmit, 0, s); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
 	}
+	c.submitted = time.Now()
 	return &Tasks{client: c}, nil
 }
 
@@ -72,7 +75,12 @@ func (t *Tasks) Grow(g wire.TaskGrow) error {
 // without the launcher.
 func (t *Tasks) Next() (launcher.TaskNews, error) {
 	for {
-		f, err := t.now().conn.Read()
+		c := t.now()
+		f, err := c.read(c.patience.wait)
+		if err != nil && os.IsTimeout(err) {
+			c.Close()
+			return launcher.TaskNews{}, c.unanswered()
+		}
 		if err != nil {
 			return launcher.TaskNews{}, filch.Errorf(filch.Unavailable, "the launcher closed the connection").
 				WithHint("job %d goes on: filch wait %d asks another launcher", t.Job, t.Job)

@@ -16,6 +16,10 @@ import (
 // abortWithin is the time in which a second Ctrl-C ends the job, as in srun.
 const abortWithin = time.Second
 
+// endsWithin is how long the end of a cancelled job may take beyond the time from TERM to KILL:
+// longer than a launcher that is cut off is waited for.
+const endsWithin = 20 * time.Second
+
 // interactive sets up signals and, for --pty, the terminal.
 func (s *Session) interactive() {
 	signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU)
@@ -57,10 +61,7 @@ func (s *Session) hear(heard <-chan os.Signal) {
 				ui.Say(s.standing())
 			}
 		case syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-			ui.Say("forcing job termination")
-			if s.run.Cancel(ui.SIGTERM) != nil {
-				s.leave(filch.ExitSignalBase + int(sig.(syscall.Signal)))
-			}
+			s.terminate(filch.ExitSignalBase + int(sig.(syscall.Signal)))
 		case syscall.SIGPIPE, syscall.SIGTSTP:
 		case syscall.SIGWINCH:
 			_ = s.run.Resize(ui.TerminalSize())
@@ -71,6 +72,23 @@ func (s *Session) hear(heard <-chan os.Signal) {
 			s.forward(sig)
 		}
 	}
+}
+
+// terminate asks the launcher to end the job, and leaves if the launcher does not do so: the end of
+// the connection ends the job, too. Before a job exists there is nothing to wait for.
+func (s *Session) terminate(code int) {
+	ui.Say("forcing job termination")
+	s.mu.Lock()
+	job := s.job
+	s.mu.Unlock()
+	if job == 0 || s.run.Cancel(ui.SIGTERM) != nil {
+		s.leave(code)
+	}
+	wait := s.Spec.Request.Policy.KillWait + endsWithin
+	time.AfterFunc(wait, func() {
+		ui.Say(fmt.Sprintf("job %d has not ended for %s after its cancel: leaving; see filch ps", job, filch.ShortTime(wait)))
+		s.leave(code)
+	})
 }
 
 func (s *Session) forward(sig os.Signal) {
