@@ -14,6 +14,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -117,6 +118,7 @@ type part struct {
 	caught bool
 	over   bool // nothing more is read
 	lost   bool // with its node
+	unread bool // the node did not answer any more
 	again  time.Time
 }
 
@@ -140,6 +142,9 @@ func (r *Reader) run(queries asker) error {
 	}
 	for {
 		err := r.follow()
+		if err == nil && r.Follow {
+			r.sayUnread()
+		}
 		if err == nil || !r.Follow || r.Again == nil || ui.KindOf(err) != filch.Unavailable {
 			return err
 		}
@@ -405,7 +410,23 @@ func (r *Reader) onTrouble(p *part, err error) {
 	p.caught, p.round = true, r.passing.round
 	p.again = time.Now().Add(askAgain)
 	p.lost = !r.up[p.node]
-	p.over = !r.Follow || p.job.ended
+	p.over = !r.Follow || p.job.ended && (p.lost || !p.job.tasks() || time.Since(p.job.endedAt) > doneWait)
+	p.unread = p.over
+}
+
+// sayUnread names the nodes whose output was not read to its end, behind all output.
+func (r *Reader) sayUnread() {
+	for _, j := range r.jobs {
+		var nodes []filch.NodeName
+		for _, name := range r.names {
+			if p := j.parts[name]; p != nil && (p.unread || p.lost) && j.tasks() && !j.unused[name] {
+				nodes = append(nodes, name)
+			}
+		}
+		if len(nodes) > 0 {
+			ui.Warn(fmt.Sprintf("output of tasks of job %d on %s is missing here: as soon as the node is back, filch logs %d has it all", j.Job, spec.FormatHosts(nodes), j.Job))
+		}
+	}
 }
 
 // warnOf prints the losses that a node reports.

@@ -21,6 +21,8 @@ type silent struct {
 	t       *testing.T
 	replies chan client.Reply
 	over    chan struct{}
+	ends    time.Time // of the job; the zero time is never
+	deaf    time.Time // until then n2 answers no question for output after the end
 
 	mu    sync.Mutex
 	sent  map[string]int // by verb, and of output by node
@@ -51,8 +53,11 @@ func (s *silent) Send(verb string, args ...string) (uint32, error) {
 		}
 		body, err = json.Marshal(list)
 	case wire.VerbWait:
-		wait = args[1]
-		body, err = json.Marshal(launcher.JobInfo{ID: 7, Kind: "bag", State: filch.Running.String()})
+		info := launcher.JobInfo{ID: 7, Kind: "bag", State: filch.Running.String()}
+		if wait = args[1]; !s.ends.IsZero() {
+			wait, info.Code = time.Until(s.ends).String(), new(int32)
+		}
+		body, err = json.Marshal(info)
 	case wire.VerbOutput:
 		name += " " + args[0]
 		wait = args[6]
@@ -69,6 +74,13 @@ func (s *silent) Send(verb string, args ...string) (uint32, error) {
 		held = max(held, slowAnswer)
 	}
 	reply := client.Reply{Req: s.req, Body: body}
+	if now := time.Now(); name == wire.VerbOutput+" n2" && !s.ends.IsZero() && !now.Before(s.ends) {
+		if now.Before(s.deaf) {
+			reply.Err = filch.Errorf(filch.Timeout, "node n2 did not answer output within 4s")
+		} else {
+			reply.Body, err = wire.Marshal(&wire.OutputChunk{End: true, Pieces: []wire.OutputPiece{{Index: 3, Stream: 1, Data: []byte("late\n")}}})
+		}
+	}
 	time.AfterFunc(held, func() {
 		select {
 		case s.replies <- reply:
@@ -147,6 +159,41 @@ func TestFollowerOfASilentJobHardlyAsks(t *testing.T) {
 				if all > int(span/time.Second) || s.wakes > all || sink.idle > int(span/askAgain)+1 {
 					t.Errorf("%d queries, %d answers and %d looks at the terminal in %v", all, s.wakes, sink.idle, span)
 				}
+			})
+		})
+	}
+}
+
+// late is a sink that counts pieces.
+type late struct{ pieces int }
+
+func (l *late) Piece(*Target, *wire.OutputPiece) error { l.pieces++; return nil }
+func (l *late) CaughtUp() error                        { return nil }
+func (l *late) Idle(time.Time) error                   { return nil }
+
+// A node that does not answer at the end of a job is asked for its output until it answers, and
+// given up after some time, with a word.
+func TestOutputOfANodeThatIsBackSoon(t *testing.T) {
+	for name, c := range map[string]struct {
+		deaf   time.Duration // after the end
+		pieces int
+	}{"soon": {doneWait / 2, 1}, "never": {time.Hour, 0}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, sink := newSilent(t), &late{}
+				s.ends = time.Now().Add(5 * time.Second)
+				s.deaf = s.ends.Add(c.deaf)
+				r := &Reader{Targets: []Target{{Job: 7, Last: All, Info: launcher.JobInfo{ID: 7, Kind: "bag"}}}, Follow: true, Show: []string{Ended}, Sink: sink}
+				if err := r.run(s); err != nil {
+					t.Errorf("the reader ended with %v", err)
+				}
+				if took := time.Since(s.ends); sink.pieces != c.pieces || took > doneWait+2*askAgain+slowAnswer {
+					t.Errorf("%d pieces of output in %v after the end, want %d", sink.pieces, took, c.pieces)
+				}
+				if got := r.jobs[0].parts["n2"].unread; got != (c.pieces == 0) {
+					t.Errorf("the output of n2 is missing: %t", got)
+				}
+				close(s.over)
 			})
 		})
 	}
