@@ -46,7 +46,11 @@ func (r *ranksOf) add(list *[]any, rank int32) error {
 	case len(r.rows) == 0 || rank >= launcher.MaxRankRows:
 		if !r.whole {
 			r.whole = true
-			ui.Say(fmt.Sprintf("nothing is kept of each rank: job %d is shown", j.ID))
+			why := "nothing is kept of each rank"
+			if j.Code == nil {
+				why = "memory and processor time of each rank are known when the run has ended"
+			}
+			ui.Say(fmt.Sprintf("%s: job %d is shown", why, j.ID))
 			*list = append(*list, tasklist.Describe(r.conn, j))
 		}
 		return nil

@@ -114,3 +114,19 @@ func TestAWaitForMoreThanSlots(t *testing.T) {
 		}
 	}
 }
+
+// Drained nodes with free slots lend nothing: a run that waits for them names the drain, and no job
+// with the slots.
+func TestAWaitForDrainedNodes(t *testing.T) {
+	w := newNet(t, 2, 4)
+	for _, name := range []filch.NodeName{"n1", "n2"} {
+		w.drain(name, "upgrade")
+	}
+	w.run(sec)
+	id := w.submit("n1", 1, gang(8))
+	w.run(2 * sec)
+	x, err := w.nodes["n1"].node.Explain(w.Now(), id)
+	if err != nil || strings.Contains(x.Text, "did not report") || !strings.Contains(x.Text, "drained") {
+		t.Errorf("%q (%v), want the drain alone", x.Text, err)
+	}
+}

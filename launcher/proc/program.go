@@ -95,9 +95,12 @@ func FindProgram(name, cwd string, env []string, node filch.NodeName) (Program, 
 	if denied != nil {
 		return Program{}, denied
 	}
+	hint := "check the name, or --bcast copies a program to every node"
+	if isFile(filepath.Join(cwd, name)) {
+		hint = "there is a file " + name + " in the folder of the command: ./" + name + " runs it, if it is executable; a script also needs a first line such as #!/bin/sh"
+	}
 	return Program{}, Failf(launcher.CauseNotFound, filch.NotFound,
-		"cannot run %s: not on %s (looked in the %d folders of PATH)", name, node, len(dirs)).
-		Hint("check the name, or --bcast copies a program to every node")
+		"cannot run %s: not on %s (looked in the %d folders of PATH)", name, node, len(dirs)).Hint(hint)
 }
 
 func isFile(path string) bool {

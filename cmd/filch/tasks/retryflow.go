@@ -47,7 +47,7 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	gr := f.order.Graph
 	if gr.Origin != local && !gr.InPlace {
-		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there", p.ID, gr.Origin)
+		return filch.Errorf(filch.Invalid, "the folder of job %d is on node %s: run filch retry there (after filch up, if its launcher is gone)", p.ID, gr.Origin)
 	}
 	f.warnChanged()
 	if err := f.choose(); err != nil {

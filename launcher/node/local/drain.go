@@ -56,6 +56,11 @@ func (s *Self) DrainText(allows func(*filch.Member) bool) (text string, all bool
 	return strings.Join(parts, ", "), all && len(groups) > 0
 }
 
+// Drains reports whether a node takes no work. The list lacks the drain of this node.
+func (s *Self) Drains(p *filch.Member) bool {
+	return p.Standing == filch.Draining || p.Name == s.Cfg.Name && s.DrainOrder != nil
+}
+
 // drainGroups bounds the listed reasons.
 const drainGroups = 3
 

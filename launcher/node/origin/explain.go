@@ -162,10 +162,10 @@ func (j *job) lostText() string {
 	return fmt.Sprintf("waits until no rank of the job can run on %s any more: until the node is back, or its lease has run out", launcher.ListNames(lost))
 }
 
-// silentLenders returns the lenders that have not named the job with the missing slots lately.
+// silentLenders returns the lenders, none draining, that have not named the job with the missing slots lately.
 func (e *explainer) silentLenders(j *job) (nodes []filch.NodeName) {
 	for _, s := range j.gather.Seats(e.Members.Len()) {
-		if !s.Full() && (s.Old || s.Last.Holder == 0 && s.Last.Lacks == "") {
+		if m := e.Members.Get(s.Node); !s.Full() && m != nil && !e.Drains(m) && (s.Old || s.Last.Holder == 0 && s.Last.Lacks == "") {
 			nodes = append(nodes, s.Node)
 		}
 	}
