@@ -198,6 +198,7 @@ func (f *submitFlags) columns(command []string, bag *workflow.Bag) (*workflow.Ba
 		}
 		parts := split(line)
 		if f.header != "" && names == nil {
+			parts[0] = strings.TrimPrefix(parts[0], "\ufeff") // spreadsheets begin a file so
 			names = parts
 			continue
 		}
