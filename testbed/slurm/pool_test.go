@@ -114,8 +114,14 @@ func TestPoolFollowsBursts(t *testing.T) {
 	if out, code := r.filch("pool", "add", "slurm", "--max", "4", "--idle", "5s", "--", "-N1", "-n4", "-t", "10"); code != 0 {
 		t.Fatalf("pool add: %d\n%s", code, out)
 	}
-	const tasks = 96
-	for burst := range 2 {
+	tasks, bursts, gap := 96, 2, time.Duration(0)
+	if full() {
+		tasks, bursts, gap = 400, 3, time.Minute // 20 minutes of slot time
+	}
+	for burst := range bursts {
+		if burst > 0 {
+			<-time.After(gap)
+		}
 		start := time.Now()
 		marks := r.burst(tasks)
 		r.poll("a submission", func() bool { return len(r.queue()) > 0 })
