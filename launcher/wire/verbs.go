@@ -328,6 +328,7 @@ type OutputChunk struct {
 	Pieces []OutputPiece
 	Next   string // the CURSOR of the following query
 	End    bool   // nothing follows for now
+	Short  bool   // a process with output of tasks did not answer in time: there may be more
 	Done   bool   // no process of the run is left on the node
 	Absent bool   // the node never kept output of the run
 	Bad    int    // unreadable blocks, left out

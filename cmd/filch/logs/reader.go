@@ -383,8 +383,10 @@ func (r *Reader) onOutput(p *part, reply *client.Reply) error {
 	}
 	p.caught, p.round = true, p.asked
 	switch j := p.job; {
+	case c.Short && time.Since(j.endedAt) < doneWait && p.final:
+		p.again = time.Now().Add(askAgain)
 	case !r.Follow, p.final && j.tasks():
-		p.over = true
+		p.over, p.unread = true, c.Short
 	case p.final:
 		p.over = c.Done || time.Since(j.endedAt) > doneWait
 	}

@@ -23,6 +23,7 @@ type silent struct {
 	over    chan struct{}
 	ends    time.Time // of the job; the zero time is never
 	deaf    time.Time // until then n2 answers no question for output after the end
+	short   bool      // or answers, and its runners do not
 
 	mu    sync.Mutex
 	sent  map[string]int // by verb, and of output by node
@@ -75,9 +76,12 @@ func (s *silent) Send(verb string, args ...string) (uint32, error) {
 	}
 	reply := client.Reply{Req: s.req, Body: body}
 	if now := time.Now(); name == wire.VerbOutput+" n2" && !s.ends.IsZero() && !now.Before(s.ends) {
-		if now.Before(s.deaf) {
+		switch {
+		case now.Before(s.deaf) && s.short:
+			reply.Body, err = wire.Marshal(&wire.OutputChunk{End: true, Short: true})
+		case now.Before(s.deaf):
 			reply.Err = filch.Errorf(filch.Timeout, "node n2 did not answer output within 4s")
-		} else {
+		default:
 			reply.Body, err = wire.Marshal(&wire.OutputChunk{End: true, Pieces: []wire.OutputPiece{{Index: 3, Stream: 1, Data: []byte("late\n")}}})
 		}
 	}
@@ -176,13 +180,14 @@ func (l *late) Idle(time.Time) error                   { return nil }
 func TestOutputOfANodeThatIsBackSoon(t *testing.T) {
 	for name, c := range map[string]struct {
 		deaf   time.Duration // after the end
+		short  bool
 		pieces int
-	}{"soon": {doneWait / 2, 1}, "never": {time.Hour, 0}} {
+	}{"soon": {doneWait / 2, false, 1}, "never": {time.Hour, false, 0}, "runners soon": {doneWait / 2, true, 1}, "runners never": {time.Hour, true, 0}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, sink := newSilent(t), &late{}
 				s.ends = time.Now().Add(5 * time.Second)
-				s.deaf = s.ends.Add(c.deaf)
+				s.deaf, s.short = s.ends.Add(c.deaf), c.short
 				r := &Reader{Targets: []Target{{Job: 7, Last: All, Info: launcher.JobInfo{ID: 7, Kind: "bag"}}}, Follow: true, Show: []string{Ended}, Sink: sink}
 				if err := r.run(s); err != nil {
 					t.Errorf("the reader ended with %v", err)

@@ -23,7 +23,12 @@ type looks struct {
 	links map[filch.JobID][]*wire.Conn // of the runners that have the order of a job
 	open  map[uint64]chan launcher.TaskSeen
 	waits map[launcher.TaskSpan][]chan struct{}
+	past  []filch.JobID // jobs without a task to come, whose links stay; the oldest first
 }
+
+// pastMax bounds the jobs whose links stay behind the last task. The runner may not have written the
+// last output yet: readers that hear of the end of the job ask the runner, which writes first.
+const pastMax = 256
 
 func newLooks() *looks {
 	return &looks{links: map[filch.JobID][]*wire.Conn{}, open: map[uint64]chan launcher.TaskSeen{}, waits: map[launcher.TaskSpan][]chan struct{}{}}
@@ -86,15 +91,24 @@ func (l *looks) onOutput(id launcher.TaskID) {
 func (l *looks) ordered(job filch.JobID, link *wire.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.links[job] = append(l.links[job], link)
+	l.past = slices.DeleteFunc(l.past, func(id filch.JobID) bool { return id == job })
+	if !slices.Contains(l.links[job], link) {
+		l.links[job] = append(l.links[job], link)
+	}
 	l.wake(func(span launcher.TaskSpan) bool { return span.Job == job })
 }
 
-// forget notes that no runner has the order of a job.
+// forget notes that no runner has the order of a job any more.
 func (l *looks) forget(job filch.JobID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.links, job)
+	if len(l.links[job]) == 0 || slices.Contains(l.past, job) {
+		return
+	}
+	if l.past = append(l.past, job); len(l.past) > pastMax {
+		delete(l.links, l.past[0])
+		l.past = slices.Delete(l.past, 0, 1)
+	}
 }
 
 // lost notes that a runner and its watches are gone, and wakes all readers.

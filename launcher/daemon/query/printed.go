@@ -45,7 +45,7 @@ func (out outputs) printed(o *outputQuery) (a answer, err error) {
 		s := &from.Seen[i]
 		r.seen[launcher.StreamMark{Index: launcher.TaskIndex(s.Index), Nth: s.Nth, Stream: s.Stream}] = s
 	}
-	a.End = true
+	a.End, a.Short = true, !whole
 	running := map[launcher.StreamMark]bool{}
 	for _, s := range live {
 		r.add(s, running)
