@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -49,6 +51,21 @@ func (r *Reader) lose(p *part, why string) {
 	p.lost, p.caught = true, true
 	if p.job.tasks() || p.job.has(p.node) {
 		r.warn(why)
+	}
+}
+
+// sayUnread names the nodes whose output was not read to its end, behind all output.
+func (r *Reader) sayUnread() {
+	for _, j := range r.jobs {
+		var nodes []filch.NodeName
+		for _, name := range r.names {
+			if p := j.parts[name]; p != nil && (p.unread || p.lost) && j.tasks() && !j.unused[name] {
+				nodes = append(nodes, name)
+			}
+		}
+		if len(nodes) > 0 {
+			ui.Warn(fmt.Sprintf("output of tasks of job %d on %s is missing here: as soon as the node is back, filch logs %d has it all", j.Job, spec.FormatHosts(nodes), j.Job))
+		}
 	}
 }
 

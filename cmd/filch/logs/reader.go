@@ -14,7 +14,6 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
-	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
 )
 
@@ -414,21 +413,6 @@ func (r *Reader) onTrouble(p *part, err error) {
 	p.lost = !r.up[p.node]
 	p.over = !r.Follow || p.job.ended && (p.lost || !p.job.tasks() || time.Since(p.job.endedAt) > doneWait)
 	p.unread = p.over
-}
-
-// sayUnread names the nodes whose output was not read to its end, behind all output.
-func (r *Reader) sayUnread() {
-	for _, j := range r.jobs {
-		var nodes []filch.NodeName
-		for _, name := range r.names {
-			if p := j.parts[name]; p != nil && (p.unread || p.lost) && j.tasks() && !j.unused[name] {
-				nodes = append(nodes, name)
-			}
-		}
-		if len(nodes) > 0 {
-			ui.Warn(fmt.Sprintf("output of tasks of job %d on %s is missing here: as soon as the node is back, filch logs %d has it all", j.Job, spec.FormatHosts(nodes), j.Job))
-		}
-	}
 }
 
 // warnOf prints the losses that a node reports.
