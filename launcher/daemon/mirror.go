@@ -38,9 +38,9 @@ type heldTask struct {
 }
 
 // holdBackTime is how long the end of a task is held back if none of our processes killed
-// the task and the queue may continue in another instance. The end of an allocation
-// signals all processes, in no order: such a signal must not count as the end of a
-// task.
+// the task, and the node is of an allocation, or the queue may continue in another instance. The
+// end of an allocation signals all processes, in no order: such a signal must not count as the
+// end of a task, which other nodes start again.
 const holdBackTime = 5 * time.Second
 
 // holdBack reports whether an end is held back. The end is reported after holdBackTime if
@@ -48,7 +48,7 @@ const holdBackTime = 5 * time.Second
 func (m *mirroring) holdBack(e launcher.TaskEnd) bool {
 	killed := e.Kind == launcher.CauseSignal && (e.Code == sigTerm || e.Code == sigKill) ||
 		e.Kind == launcher.CauseExit && (e.Code == filch.ExitSignalBase+sigTerm || e.Code == filch.ExitSignalBase+sigKill)
-	if !m.on() || e.Told || !killed {
+	if !m.on() && m.d.cfg.Ends.IsZero() || e.Told || !killed {
 		return false
 	}
 	d := m.d

@@ -114,6 +114,13 @@ func TestKillsAreDoubted(t *testing.T) {
 	if i := launcher.CauseExit; !r.mirror.holdBack(launcher.TaskEnd{Kind: i, Code: filch.ExitSignalBase + sigTerm}) {
 		t.Error("what a shell says of a command that was ended is not held")
 	}
+	// Without a mirrored queue, the node of an allocation doubts kills too: other nodes go on.
+	for ends, held := range map[time.Time]bool{{}: false, time.Now().Add(time.Hour): true} {
+		m := &mirroring{d: &Daemon{in: r.in, cfg: Config{Ends: ends}, loop: &loop{down: wire.DownNode}}}
+		if got := m.holdBack(launcher.TaskEnd{Kind: launcher.CauseSignal, Code: sigTerm}); got != held {
+			t.Errorf("on a node that is taken away at %v a kill is held: %t", ends, got)
+		}
+	}
 }
 
 // A mirror whose file system does not answer has a voice: in the log, in doctor
