@@ -74,7 +74,6 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"unspread", "TestBagGoesToSomeNodes"},
 		{"tree-stops", "TestBagGoesDownATree"},
 		{"pushed-twice", "TestBagGoesDownATree"},
-		{"unkept", "TestBagGoesDownATree"},
 		{"guess-stays", "TestMeanDecidesThePlace"},
 		{"idle-counts", "TestIdleHourMovesNothing"},
 		{"tt-falls", "TestStealsInVainRaiseTheBound"},

@@ -43,6 +43,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"far-first", "TestVictimsAreDrawnAnew"},
 		{"unspread", "TestSpreading"},
 		{"tree-stops", "TestBagIsSpreadBySlots"},
+		{"unkept", "TestKeptBagIsNoNews"},
 		{"to-and-fro", "TestGiftsEndBalanced"},
 		{"mlb-binds", "TestPlaceIsAlgorithm1"},
 		{"mdl-shares", "TestPlaceIsAlgorithm1"},
