@@ -71,7 +71,9 @@ func (v *victim) gift(to, last filch.NodeName, fill func(x *xfer)) {
 // that grows, each addition goes so.
 func (v *victim) spread(j *job) {
 	b := policy.BagOf(v.core.cfg.Self, j.spec, j.queue.Ranges.Left(), v.core.exec.room.Left(&v.core.exec.used))
-	v.branch(j, j.leader.spread.Branches(v.core.cfg.Members, &b, &v.core.rng))
+	if branches := j.leader.spread.Branches(v.core.cfg.Members, &b, &v.core.rng); len(branches) > 0 {
+		v.branch(j, branches)
+	}
 }
 
 // branch offers parts of a bag, each to the first node of a segment. Thieves get nothing of the
@@ -84,14 +86,11 @@ func (v *victim) branch(j *job, branches []policy.Branch) {
 			}
 		})
 	}
-	if len(branches) > 0 {
-		v.Keep(j.id, v.now)
-	}
+	v.Keep(j.id, v.now)
 }
 
 // goOn offers parts of the tasks that came with the tree of a bag to the other nodes of the segment.
 func (v *victim) goOn(j *job, last filch.NodeName, tasks int64) {
-	v.Keep(j.id, v.now)
 	b := policy.BagOf(v.core.cfg.Self, j.spec, tasks, filch.Room{})
 	v.branch(j, v.core.cfg.Members.Branches(&b, last))
 }

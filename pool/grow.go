@@ -33,7 +33,7 @@ func (t *turn) grow() {
 		return
 	}
 	t.m.spare = time.Time{}
-	if wait := time.Unix(0, p.After).Sub(t.now); p.Paused != "" || wait > 0 && wait <= longest || t.fresh {
+	if wait := time.Unix(0, p.After).Sub(t.now); p.Paused != "" || wait > 0 && wait <= backOff[len(backOff)-1] || t.fresh {
 		return // a longer wait is that of a holder with another clock
 	}
 	p.Said = fmt.Sprintf("asked for %d: %s; %d slots are there, %d allocations were coming", n, why, have, coming)

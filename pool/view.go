@@ -128,9 +128,6 @@ const badMost = 5
 // backOff is the pause after so many failures in a row.
 var backOff = [...]time.Duration{0, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
-// longest is the longest of these.
-const longest = 5 * time.Minute
-
 // afterCancel is the pause after a person has cancelled an allocation.
 const afterCancel = 15 * time.Second
 

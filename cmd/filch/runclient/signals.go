@@ -78,9 +78,7 @@ func (s *Session) hear(heard <-chan os.Signal) {
 // the connection ends the job, too. Before a job exists there is nothing to wait for.
 func (s *Session) terminate(code int) {
 	ui.Say("forcing job termination")
-	s.mu.Lock()
-	job := s.job
-	s.mu.Unlock()
+	job := s.jobNumber()
 	if job == 0 || s.run.Cancel(ui.SIGTERM) != nil {
 		s.leave(code)
 	}
@@ -104,6 +102,13 @@ func (s *Session) waiting() bool {
 	return !s.begun
 }
 
+// jobNumber is the number of the job; 0 until the launcher accepts the job.
+func (s *Session) jobNumber() filch.JobID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.job
+}
+
 // standing is the line for a first Ctrl-C.
 func (s *Session) standing() string {
 	s.mu.Lock()
@@ -120,9 +125,7 @@ func (s *Session) standing() string {
 // abort asks the launcher to end the job as by Ctrl-C. Before a job exists there
 // is nothing to wait for.
 func (s *Session) abort() {
-	s.mu.Lock()
-	job := s.job
-	s.mu.Unlock()
+	job := s.jobNumber()
 	if job == 0 {
 		s.leave(filch.ExitInterrupt)
 	}
