@@ -64,7 +64,7 @@ func (r *Reader) sayUnread() {
 			}
 		}
 		if len(nodes) > 0 {
-			ui.Warn(fmt.Sprintf("output of tasks of job %d on %s is missing here: as soon as the node is back, filch logs %d has it all", j.Job, spec.FormatHosts(nodes), j.Job))
+			ui.Warn(fmt.Sprintf("output of tasks of job %d that ran on %s may be missing here: as soon as the node is back, filch logs %d has it all", j.Job, spec.FormatHosts(nodes), j.Job))
 		}
 	}
 }
