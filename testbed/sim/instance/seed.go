@@ -69,16 +69,22 @@ func runSeed(seed uint64, slant string, looks engine.Looks, trace func(line stri
 
 // A bag of many tasks on many nodes may take longer than everything else where some
 // messages are lost for good: all who move parts of it wait for one record. It is
-// waited for while tasks end.
+// waited for while tasks end. Under a policy without thieves the node that a bag was submitted
+// to may run all tasks of the bag alone.
 const (
 	bagsSpan  = 3 * time.Minute
+	aloneSpan = 12 * time.Minute
 	taskPause = 20 * time.Second
 )
 
 // settleBags goes on until no task has ended for a while.
 func (w *World) settleBags() {
 	ends := func(b *bag) bool { return b.lastAt > w.Now()-taskPause }
-	for limit := w.Now() + bagsSpan; w.Now() < limit && len(w.Broken()) == 0 && slices.ContainsFunc(w.bags, ends); {
+	span := bagsSpan
+	if w.unserved {
+		span = aloneSpan
+	}
+	for limit := w.Now() + span; w.Now() < limit && len(w.Broken()) == 0 && slices.ContainsFunc(w.bags, ends); {
 		w.Run(w.Now() + taskPause)
 	}
 }
