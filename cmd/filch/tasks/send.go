@@ -174,7 +174,11 @@ func followUntil(t *client.Tasks, show *showFlags, h halt.Rule) error {
 	}
 	stop := cli.WatchStuck(t.Another, t.Job)
 	defer stop()
-	defer cli.SayOnInterrupt(func() []filch.JobID {
+	say := cli.SayOnLateInterrupt
+	if show.progress || show.prints() {
+		say = cli.SayOnInterrupt
+	}
+	defer say(func() []filch.JobID {
 		bar.Close()
 		return []filch.JobID{t.Job}
 	})()
