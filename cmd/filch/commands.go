@@ -56,6 +56,7 @@ func commands() []command {
 		{name: "close", build: tasks.CloseCommand},
 		{name: "history", build: historyCommand},
 		{name: "events", build: eventlog.Command},
+		{name: "api", build: apiCommand},
 		{name: "trace", build: trace.Command},
 		{name: "report", build: report.Command},
 

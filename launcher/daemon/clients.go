@@ -13,7 +13,9 @@ import (
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	local "github.com/filch-hpc/filch/launcher/client"
 	"github.com/filch-hpc/filch/launcher/config/place"
+	"github.com/filch-hpc/filch/launcher/daemon/api"
 	"github.com/filch-hpc/filch/launcher/daemon/dataplane"
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/daemon/staging"
@@ -45,6 +47,7 @@ type client struct {
 	sock     *net.UnixConn
 	pid      int
 	finished atomic.Bool // the client received the end of its job
+	lines    atomic.Bool // the client speaks lines of JSON, and no frames
 	offer    staging.Offer
 }
 
@@ -168,7 +171,7 @@ func (cs *clients) Count() int {
 
 // serve handles the frames of a client until the client closes the connection.
 func (cs *clients) serve(c *client) {
-	err := cs.read(c)
+	err := cs.speak(c)
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, unix.ECONNRESET) {
 		cs.d.in.Watch.Refused(watch.FramesBad, "client", err, "")
 		hint := ""
@@ -190,6 +193,51 @@ func (cs *clients) serve(c *client) {
 		return
 	}
 	cs.d.in.Post(func(t *inputs.Turn) { t.Node.ClientGone(t.Now, c.id, t.Out) })
+}
+
+// speak reads frames or, if the first byte begins an object of JSON, lines: no frame is so long
+// that its length begins with this byte.
+func (cs *clients) speak(c *client) error {
+	_ = c.sock.SetReadDeadline(time.Now().Add(helloTimeout))
+	first, err := peek(c.sock)
+	if err != nil || first != '{' {
+		return cs.read(c)
+	}
+	_ = c.sock.SetReadDeadline(time.Time{})
+	c.lines.Store(true)
+	if err := api.Serve(c.sock, cs.launcher()); err != nil {
+		cs.d.in.Watch.Refused(watch.FramesBad, "client", err, "")
+	}
+	return io.EOF
+}
+
+// launcher is this launcher as the lines' clients see it.
+func (cs *clients) launcher() api.Launcher {
+	cfg := &cs.d.cfg
+	return api.Launcher{
+		Node: cs.d.in.Self, Instance: cfg.Dir.Instance, Build: cfg.Build, Incarnation: cfg.Node.Incarnation,
+		Dial:        func() (*local.Client, error) { return local.DialDir(cfg.Dir, cfg.Build) },
+		AwaitChange: cs.d.AwaitChange,
+	}
+}
+
+// peek waits for the first byte, and leaves the byte where it is.
+func peek(sock *net.UnixConn) (byte, error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var b [1]byte
+	var n int
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, failed = unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return failed != unix.EAGAIN && failed != unix.EINTR
+	})
+	if err == nil && failed == nil && n == 0 {
+		err = io.EOF
+	}
+	return b[0], errors.Join(err, failed)
 }
 
 func (cs *clients) read(c *client) error {
@@ -229,6 +277,10 @@ func (cs *clients) close() {
 	}
 	cs.mu.Unlock()
 	for _, c := range all {
+		if c.lines.Load() {
+			_ = c.sock.CloseRead() // the end of the requests ends the connection
+			continue
+		}
 		_ = c.Conn.Drain(closeDrain)
 		_ = c.Conn.Close()
 	}
