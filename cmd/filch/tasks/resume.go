@@ -267,7 +267,7 @@ func (r *resumption) ask(files []int32) error {
 				of = append(of, out)
 			}
 		}
-		sizes, err := r.sizes(node, list)
+		sizes, err := stagedSizes(r.c, node, list)
 		if err != nil {
 			return err
 		}
@@ -290,15 +290,15 @@ func (r *resumption) ask(files []int32) error {
 	return nil
 }
 
-// sizes are the sizes of files on a node.
-func (r *resumption) sizes(node filch.NodeName, list []wire.StagedFile) (sizes []int64, err error) {
+// stagedSizes are the sizes of files on a node; -1 of a file that is not there.
+func stagedSizes(c *client.Client, node filch.NodeName, list []wire.StagedFile) (sizes []int64, err error) {
 	for part := range slices.Chunk(list, wire.StagedMax) {
 		text, err := json.Marshal(part)
 		if err != nil {
 			return nil, err
 		}
 		var some []int64
-		if err := cli.Ask(r.c, cli.QueryWait, &some, wire.VerbStaged, string(node), string(text)); err != nil {
+		if err := cli.Ask(c, cli.QueryWait, &some, wire.VerbStaged, string(node), string(text)); err != nil {
 			return nil, err
 		}
 		if len(some) != len(part) {

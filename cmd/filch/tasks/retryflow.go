@@ -144,35 +144,48 @@ func (f *flow) warnChanged() {
 }
 
 // choose finds the tasks to run again: the tasks that did not end well; and other
-// tasks if the node with their files is gone, and the files are an input of a
+// tasks if no node has their files any more, and the files are an input of a
 // task to run again or were not brought.
 func (f *flow) choose() error {
 	bad, err := f.failures()
 	if err != nil {
 		return err
 	}
-	var open []int32
+	open, err := f.lostResults()
+	if err != nil {
+		return err
+	}
 	for _, r := range bad {
 		for i := r.Lo; i < r.Hi; i++ {
 			open = append(open, i)
 		}
 	}
-	open = append(open, f.lostResults()...)
-	set := map[int32]bool{}
+	set, asked := map[int32]bool{}, map[file]bool{}
 	for len(open) > 0 {
-		i := open[len(open)-1]
-		open = open[:len(open)-1]
-		if set[i] {
-			continue
+		for _, i := range open {
+			set[i] = true
 		}
-		set[i] = true
-		for _, in := range f.items[i].Inputs {
-			switch {
-			case f.order.Graph.InPlace || in.Writer < 0:
-			case in.Job != 0 && !f.live[in.Node]:
-				return filch.Errorf(filch.NodeLost, "%q, which task %d.%d wrote, was on node %s, which is gone", in.Path, in.Job, in.Writer, in.Node).
-					WithHint("run the workflow again from its file")
-			case in.Job == 0 && !set[in.Writer] && !f.live[f.ranOn(in.Writer)]:
+		var inputs []launcher.TaskFile
+		for _, i := range open {
+			for _, in := range f.items[i].Inputs {
+				if key := (file{in.Job, in.Writer, in.Path}); in.Writer >= 0 && !asked[key] && (in.Job != 0 || !set[in.Writer]) {
+					asked[key] = true
+					inputs = append(inputs, in)
+				}
+			}
+		}
+		gone, err := f.gone(inputs)
+		if err != nil {
+			return err
+		}
+		open = open[:0]
+		for _, in := range gone {
+			if in.Job != 0 {
+				return filch.Errorf(filch.NodeLost, "no node has %q any more, which task %d.%d wrote on node %s", in.Path, in.Job, in.Writer, in.Node).
+					WithHint("filch workflow run --resume=%d FILE runs again what is missing too", f.ID)
+			}
+			if !set[in.Writer] {
+				set[in.Writer] = true
 				open = append(open, in.Writer)
 			}
 		}
@@ -186,8 +199,45 @@ func (f *flow) choose() error {
 	return nil
 }
 
-// file is a file that a task of the old job wrote.
+// gone are the files that no node has any more: their node is gone, or the nodes forgot the
+// files, as they do once the files were brought.
+func (f *flow) gone(files []launcher.TaskFile) (gone []launcher.TaskFile, err error) {
+	if f.order.Graph.InPlace {
+		return nil, nil
+	}
+	on := map[filch.NodeName][]launcher.TaskFile{}
+	for _, in := range files {
+		node := in.Node
+		if in.Job == 0 {
+			node = f.ranOn(in.Writer)
+		}
+		on[node] = append(on[node], in)
+	}
+	for node, files := range on {
+		if !f.live[node] {
+			gone = append(gone, files...)
+			continue
+		}
+		var list []wire.StagedFile
+		for _, in := range files {
+			list = append(list, wire.StagedFile{Job: cmp.Or(in.Job, f.ID), Task: in.Writer, Path: in.Path})
+		}
+		sizes, err := stagedSizes(f.Conn, node, list)
+		if err != nil {
+			return nil, err
+		}
+		for k, in := range files {
+			if sizes[k] < 0 {
+				gone = append(gone, in)
+			}
+		}
+	}
+	return gone, nil
+}
+
+// file is a file that a task of the old job, or of a job before, wrote.
 type file struct {
+	job    filch.JobID // 0: the old job
 	writer int32
 	path   string
 }
@@ -198,32 +248,29 @@ func (f *flow) read() map[file]bool {
 	for i := range f.items {
 		for _, in := range f.items[i].Inputs {
 			if in.Job == 0 && in.Writer >= 0 {
-				read[file{in.Writer, in.Path}] = true
+				read[file{0, in.Writer, in.Path}] = true
 			}
 		}
 	}
 	return read
 }
 
-// lostResults are the tasks whose results were lost with their nodes before filch
-// brought the results.
-func (f *flow) lostResults() (lost []int32) {
-	if f.order.Graph.InPlace {
-		return nil
-	}
+// lostResults are the tasks whose results are neither in the folder nor on a node.
+func (f *flow) lostResults() (lost []int32, err error) {
 	read := f.read()
+	var results []launcher.TaskFile
 	for i := range f.items {
-		if f.live[f.ranOn(int32(i))] {
-			continue
-		}
 		for _, out := range f.items[i].Outputs {
-			if !read[file{int32(i), out.Path}] && !f.brought(out.Path) {
-				lost = append(lost, int32(i))
-				break
+			if !read[file{0, int32(i), out.Path}] && !f.brought(out.Path) {
+				results = append(results, launcher.TaskFile{Path: out.Path, Writer: int32(i)})
 			}
 		}
 	}
-	return lost
+	gone, err := f.gone(results)
+	for _, out := range gone {
+		lost = append(lost, out.Writer)
+	}
+	return lost, err
 }
 
 // resultsIn is the folder that gets the results.
@@ -290,7 +337,7 @@ func (f *flow) results() (again, old []wire.CollectFile) {
 		at, rerun := f.index[int32(i)]
 		for _, out := range f.items[i].Outputs {
 			switch {
-			case read[file{int32(i), out.Path}]:
+			case read[file{0, int32(i), out.Path}]:
 			case rerun:
 				again = append(again, wire.CollectFile{Task: at, Path: out.Path})
 			default:
