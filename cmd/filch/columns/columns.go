@@ -3,7 +3,10 @@
 package columns
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,27 +20,37 @@ import (
 // ofPrograms are words in braces that programs take, as awk does: no columns.
 var ofPrograms = []string{"print", "next", "exit"}
 
-// WarnOfOthers warns of {NAME} in texts where no column has the name. Other braces of a shell stay
+// namesShown bounds the names in a warning.
+const namesShown = 5
+
+// WarnOfOthers warns once of all {NAME} in texts where no column has the name. Other braces of a shell stay
 // silent: {a,b}, {1..9}, ${HOME}.
 func WarnOfOthers(texts []*string, names []string) {
 	at := regexp.MustCompile(`\{([\pL_][\pL\pN_-]*)(\.|//?|/\.)?\}`)
 	known := slices.Clone(ofPrograms)
+	var others, meant []string
 	for _, text := range texts {
 		for _, m := range at.FindAllStringSubmatchIndex(*text, -1) {
 			name := (*text)[m[2]:m[3]]
 			if m[0] > 0 && (*text)[m[0]-1] == '$' || slices.Contains(known, name) {
 				continue
 			}
-			known = append(known, name)
-			why := "the columns are " + ui.Clean(quoted(names))
-			if len(names) == 0 {
-				why = "without --header : the columns have no names, but numbers, as {1}"
-			}
-			ui.Warn(fmt.Sprintf("nothing replaces {%s}: %s", name, why))
-			if near := filch.Nearest(name, slices.Values(names), 3); near != "" {
-				ui.Hint(fmt.Sprintf("did you mean {%s}?", ui.Clean(near)))
+			known, others = append(known, name), append(others, "{"+name+"}")
+			if near := filch.Nearest(name, slices.Values(names), min(max(len(name), 2), 3)); near != "" && !slices.Contains(meant, "{"+near+"}") {
+				meant = append(meant, "{"+near+"}")
 			}
 		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	why := "the columns are " + ui.Clean(quoted(names))
+	if len(names) == 0 {
+		why = "without --header : the columns have no names, but numbers, as {1}"
+	}
+	ui.Warn(fmt.Sprintf("nothing replaces %s: %s", ui.Few(others, namesShown), why))
+	if len(meant) > 0 {
+		ui.Hint(fmt.Sprintf("did you mean %s?", ui.Few(meant, namesShown)))
 	}
 }
 
@@ -77,12 +90,36 @@ func AddRow(b *workflow.Bag, parts []string, row int64) error {
 	return nil
 }
 
-// Renamed writes {NAME}, {NAME.} and so on as {2}, {2.} and so on.
-func Renamed(text string, names []string) string {
-	for i, name := range names {
-		for _, edit := range []string{"", ".", "/", "//", "/."} {
-			text = strings.ReplaceAll(text, "{"+name+edit+"}", "{"+strconv.Itoa(i+1)+edit+"}")
+// Written remembers how the user wrote texts with the names of columns.
+type Written struct{ was map[string]string }
+
+// Rename writes {NAME}, {NAME.} and so on in texts as {2}, {2.} and so on.
+func (w *Written) Rename(texts []*string, names []string) {
+	w.was = map[string]string{}
+	for _, text := range texts {
+		was := *text
+		for i, name := range names {
+			for _, edit := range []string{"", ".", "/", "//", "/."} {
+				*text = strings.ReplaceAll(*text, "{"+name+edit+"}", "{"+strconv.Itoa(i+1)+edit+"}")
+			}
+		}
+		if was != *text {
+			w.was[*text] = was
 		}
 	}
-	return text
+}
+
+// Blame lets err quote the texts as the user wrote them.
+func (w *Written) Blame(err error) error {
+	var told *filch.Error
+	if len(w.was) == 0 || !errors.As(err, &told) {
+		return err
+	}
+	texts := slices.SortedFunc(maps.Keys(w.was), func(a, b string) int { return cmp.Or(len(b)-len(a), cmp.Compare(a, b)) })
+	pairs := make([]string, 0, 2*len(texts))
+	for _, text := range texts {
+		pairs = append(pairs, text, w.was[text])
+	}
+	told.Text = strings.NewReplacer(pairs...).Replace(told.Text)
+	return err
 }

@@ -31,6 +31,7 @@ type listFlags struct {
 	delaySeconds, haltWhen string
 	delay                  time.Duration
 	halt                   halt.Rule
+	written                columns.Written
 }
 
 // readList reads the options about lists.
@@ -254,9 +255,7 @@ func (f *submitFlags) fill(command []string, b *workflow.Bag, names []string) (e
 	for i := range command {
 		texts = append(texts, &command[i])
 	}
-	for _, text := range texts {
-		*text = columns.Renamed(*text, names)
-	}
+	f.written.Rename(texts, names)
 	columns.WarnOfOthers(texts, names)
 	if b.Template, err = workflow.NewTemplate(command, len(b.Sources), true); err != nil {
 		return err

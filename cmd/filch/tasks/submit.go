@@ -93,9 +93,9 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
 				return ui.Misused(err)
 			}
 			if f.to != "" {
-				return f.add(g, c.Flags(), args)
+				return f.written.Blame(f.add(g, c.Flags(), args))
 			}
-			return f.submit(g, args)
+			return f.written.Blame(f.submit(g, args))
 		},
 	}
 	f.declare(c.Flags())

@@ -243,13 +243,13 @@ func (o *show) print(g *workflow.Graph, missing []string) {
 	}
 	o.printChain(g, m.Chain, m.Timed)
 	if len(missing) > 0 {
-		ui.Printf("not there  %s that no task writes: %s\n", filch.Plural(len(missing), "input"), shortList(missing, 3))
+		ui.Printf("not there  %s that no task writes: %s\n", filch.Plural(len(missing), "input"), ui.Few(missing, 3))
 	}
 	if len(g.Traps) > 0 {
 		ui.Printf("odd in this file:\n")
 	}
 	for _, t := range g.Traps {
-		examples := shortList(t.Examples[:min(len(t.Examples), 2)], 2)
+		examples := ui.Few(t.Examples[:min(len(t.Examples), 2)], 2)
 		if t.Count > 2 {
 			examples += ", ..."
 		}
@@ -290,22 +290,4 @@ func levelList(levels []int) string {
 		s = append(s, fmt.Sprint(n))
 	}
 	return strings.Join(s, " ")
-}
-
-func shortList(all []string, most int) string {
-	shown := all
-	if len(all) > most {
-		shown = all[:most]
-	}
-	var s []string
-	for _, a := range shown {
-		if len(a) > 60 {
-			a = "..." + a[len(a)-57:]
-		}
-		s = append(s, ui.Clean(a))
-	}
-	if len(all) > most {
-		s = append(s, fmt.Sprintf("and %d more", len(all)-most))
-	}
-	return strings.Join(s, ", ")
 }

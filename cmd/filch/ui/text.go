@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,3 +26,18 @@ func HasAnyPrefix(s string, prefixes ...string) bool {
 
 // Clock writes a time of day as users read it everywhere: the local time, to the second.
 func Clock(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// Few lists the first names, most at most, and how many more there are.
+func Few(all []string, most int) string {
+	var s []string
+	for _, a := range all[:min(len(all), most)] {
+		if len(a) > 60 {
+			a = "..." + a[len(a)-57:]
+		}
+		s = append(s, Clean(a))
+	}
+	if len(all) > most {
+		s = append(s, fmt.Sprintf("and %d more", len(all)-most))
+	}
+	return strings.Join(s, ", ")
+}
