@@ -165,11 +165,11 @@ var cmdArrows = map[string][]string{
 	"cmd/filchtop":        {"ui"},
 	"cmd/filchtop/screen": {"ui"},
 	"cmd/filch/tasklist":  {"cli", "taskrecords", "ui"},
-	"cmd/filch/tasks":     {"bcast", "cli", "columns", "deps", "filchd", "halt", "logs", "needs", "onend", "licenses", "progress", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/clocks":    {"cli"},
-	"cmd/filch/report":    {"cli", "clocks", "eventlog", "tasklist", "taskrecords", "ui"},
-	"cmd/filch/trace":     {"cli", "clocks", "eventlog", "taskrecords", "ui"},
-	"cmd/filch/bringup":   {"alloc", "cli", "filchd", "ui"},
+	"cmd/filch/tasks":     {"bcast", "cli", "columns", "deps", "filchd", "halt", "logs", "needs", "onend", "licenses", "progress", "script", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/clocks":    {"cli"}, "cmd/filch/script": {"cli", "ui"},
+	"cmd/filch/report":  {"cli", "clocks", "eventlog", "tasklist", "taskrecords", "ui"},
+	"cmd/filch/trace":   {"cli", "clocks", "eventlog", "taskrecords", "ui"},
+	"cmd/filch/bringup": {"alloc", "cli", "filchd", "ui"},
 }
 
 // arrows is house, by package; the root is "" as in an import path.

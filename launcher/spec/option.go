@@ -198,10 +198,10 @@ func (t Table) find(name string) (*Option, error) {
 // unknown is the error for an option that the table lacks.
 func (t Table) unknown(word, name string) error {
 	err := invalid("unknown option %s", word)
-	switch near := nearest(name); {
-	case t != nil:
+	switch near := t.nearest(name); {
+	case t != nil && near == "":
 		return err
-	case name == "np": // of mpiexec
+	case t == nil && name == "np": // of mpiexec
 		return err.WithHint("did you mean -n?")
 	case near != "":
 		return err.WithHint("did you mean --%s?", near)
@@ -218,10 +218,10 @@ func cleanOption(name string) string {
 }
 
 // nearest returns the option with the fewest typing errors, two at most.
-func nearest(name string) string {
+func (t Table) nearest(name string) string {
 	return filch.Nearest(name, func(yield func(string) bool) {
-		for i := range Options {
-			if !yield(Options[i].Name) {
+		for o := range t.each {
+			if !yield(o.Name) {
 				return
 			}
 		}

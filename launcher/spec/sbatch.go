@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
 )
 
@@ -215,8 +217,8 @@ func (r *Run) Directives(script string) error {
 	if err != nil {
 		return err
 	}
-	for _, words := range lines {
-		if err := scanDirective(words, func(o *Option, v string) error {
+	for _, d := range lines {
+		if err := d.scan(func(o *Option, v string) error {
 			if slices.Contains(told, o.Name) {
 				return nil
 			}
@@ -228,16 +230,24 @@ func (r *Run) Directives(script string) error {
 	return r.foreignDirectives(script, len(lines) > 0)
 }
 
-// scanDirective reads the options of a line, which has no other word.
-func scanDirective(words []string, set func(*Option, string) error) error {
-	rest, err := SbatchTable().scan(words, set)
+// scan reads the options of a line, which has no other word.
+func (d Directive) scan(set func(*Option, string) error) error {
+	rest, err := SbatchTable().scan(d.Words, set)
 	switch {
-	case err != nil || len(rest) == 0:
-		return err
-	case rest[0] == "hetjob" || rest[0] == "packjob":
-		return noHetJobs()
+	case err == nil && len(rest) == 0:
+		return nil
+	case err == nil && (rest[0] == "hetjob" || rest[0] == "packjob"):
+		err = noHetJobs()
+	case err == nil:
+		err = invalid("Invalid directive found in batch script: %s", clip(rest[0]))
 	}
-	return invalid("Invalid directive found in batch script: %s", clip(rest[0]))
+	var told *filch.Error
+	if errors.As(err, &told) {
+		e := *told
+		e.Text = "line " + strconv.Itoa(d.Line) + ": " + e.Text
+		return &e
+	}
+	return err
 }
 
 // noHetJobs is the refusal of a heterogeneous job: a job of several parts.
@@ -261,20 +271,27 @@ func (r *Run) foreignDirectives(script string, ours bool) error {
 	return nil
 }
 
-// ReadDirectives returns the words of the lines of a script that begin with mark, like
-// #SBATCH, up to the first command.
-func ReadDirectives(script, mark string) ([][]string, error) {
-	var all [][]string
+// Directive is a line of a script, counted from 1, and the words behind its mark.
+type Directive struct {
+	Line  int
+	Words []string
+}
+
+// ReadDirectives returns the lines of a script that begin with mark, like #SBATCH, up to the
+// first command.
+func ReadDirectives(script, mark string) ([]Directive, error) {
+	var all []Directive
+	at := 0
 	for line := range strings.Lines(script) {
-		line = strings.TrimSpace(line)
+		line, at = strings.TrimSpace(line), at+1
 		rest, ours := strings.CutPrefix(line, mark)
 		switch {
 		case ours && rest != "" && (rest[0] == ' ' || rest[0] == '\t'):
 			words, err := SplitWords(rest)
 			if err != nil {
-				return nil, invalid("%s in a line of %s", err.Error(), mark)
+				return nil, invalid("line %d: %s in a line of %s", at, err.Error(), mark)
 			}
-			all = append(all, words)
+			all = append(all, Directive{at, words})
 		case line == "" || line[0] == '#':
 		default:
 			return all, nil
@@ -285,6 +302,7 @@ func ReadDirectives(script, mark string) ([][]string, error) {
 
 // SbatchDirective is an option of an #SBATCH line.
 type SbatchDirective struct {
+	Line        int
 	Name, Value string // Value is "true" of an option without a value
 	Idle        bool   // filch does not need the option
 }
@@ -292,12 +310,12 @@ type SbatchDirective struct {
 // SbatchDirectives returns the options of the #SBATCH lines of a script.
 func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 	lines, err := ReadDirectives(script, "#SBATCH")
-	for _, words := range lines {
-		if err != nil {
-			break
-		}
-		err = scanDirective(words, func(o *Option, v string) error {
-			d := SbatchDirective{Name: o.Name, Value: v}
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		err := line.scan(func(o *Option, v string) error {
+			d := SbatchDirective{Line: line.Line, Name: o.Name, Value: v}
 			if o.Arg == "" {
 				d.Value = "true"
 			}
@@ -316,8 +334,11 @@ func SbatchDirectives(script string) (all []SbatchDirective, err error) {
 			all = append(all, d)
 			return nil
 		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return all, err
+	return all, nil
 }
 
 // SplitWords splits s as a shell would, with quotes but without expansion; a word that

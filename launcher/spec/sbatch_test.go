@@ -39,8 +39,9 @@ func TestSbatchReadsDirectives(t *testing.T) {
 // What sbatch takes from a script and filch does not is no option, and is not dropped either.
 func TestSbatchDropsNoLine(t *testing.T) {
 	for _, c := range []struct{ args, script, said, err string }{
-		{"", "#SBATCH -J one foo -t 5\n", "", "Invalid directive found in batch script: \"foo\""},
-		{"", "#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n", "", "filch does not do heterogeneous jobs"},
+		{"", "#SBATCH -J one foo -t 5\n", "", "line 1: Invalid directive found in batch script: \"foo\""},
+		{"", "#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n", "", "line 2: filch does not do heterogeneous jobs"},
+		{"", "#!/bin/sh\n\n#SBATCH --arry=1\n", "", "line 3: unknown option --arry"},
 		{"-n 1 : -n 2", "", "", "filch does not do heterogeneous jobs"},
 		{"", "#!/bin/sh\n#PBS -N name\n", "", "filch does not read the #PBS lines of the script"},
 		{"", "#!/bin/sh\n#BSUB -J name\n", "", "filch does not read the #BSUB lines of the script"},

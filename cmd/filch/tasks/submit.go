@@ -15,6 +15,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/licenses"
 	"github.com/filch-hpc/filch/cmd/filch/needs"
 	"github.com/filch-hpc/filch/cmd/filch/onend"
+	"github.com/filch-hpc/filch/cmd/filch/script"
 	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
@@ -82,7 +83,8 @@ is no COMMAND, unless standard input is a terminal or /dev/null.`,
   seq 100 | filch submit --each-line - --worker -- ./worker.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			args, err := applyScript(c.Flags(), args)
+			in := script.Options{Given: c.Flags(), Declare: (&submitFlags{}).declare, Alike: gpuOptions[:], Never: isGangOption}
+			args, err := in.Apply(args)
 			if err != nil {
 				return ui.Misused(err)
 			}
