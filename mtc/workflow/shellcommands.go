@@ -13,30 +13,34 @@ var (
 )
 
 // ShellCommands returns the first words of the commands of a line for the shell, without
-// assignments to variables. A word that the shell would change is "". ShellCommands stops at a
+// assignments to variables, and the other words of the commands, without those that a command
+// writes to. A first word that the shell would change is "", and another such word is left out. ShellCommands stops at a
 // text that it does not understand: a change of the folder, a subshell, a function, a case, a
 // here-document, a comment. The line is not checked.
-func ShellCommands(line string) (words []string) {
+func ShellCommands(line string) (programs, words []string) {
 	for len(line) > 0 {
 		word, rest, ok := shellWord(line)
 		name, _, assigns := strings.Cut(word, "=")
 		switch line = rest; {
 		case !ok || slices.Contains(changesFolder, word) || word == "case" || word == "function":
-			return words
+			return programs, words
 		case word == "" || slices.Contains(beforeCommand, word) || assigns && isVariable(name):
 			continue
 		}
 		if !isPlain(word) {
 			word = ""
 		}
-		words = append(words, word)
-		for !commandEnds(line) {
-			if _, line, ok = shellWord(line); !ok {
-				return words
+		programs = append(programs, word)
+		for before := ""; !commandEnds(line); before = word {
+			if word, line, ok = shellWord(line); !ok {
+				return programs, words
+			}
+			if read := strings.TrimPrefix(word, "<"); read != "" && isPlain(read) && !strings.HasSuffix(before, ">") {
+				words = append(words, read)
 			}
 		}
 	}
-	return words
+	return programs, words
 }
 
 // commandEnds reports whether a command ends before the next word of a line.

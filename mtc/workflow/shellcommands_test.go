@@ -27,7 +27,21 @@ func TestShellCommands(t *testing.T) {
 		"./a 'open; ./b":                        {"./a"},
 		"f() { ./a; }; f":                       nil,
 	} {
-		if got := ShellCommands(line); !slices.Equal(got, want) {
+		if got, _ := ShellCommands(line); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	for line, want := range map[string][]string{
+		"./a":                               nil,
+		"sh a.sh x/y <in >out 2>err":        {"a.sh", "x/y", "in"},
+		"./a <in > out; A=1 sh b.sh &> log": {"in", "b.sh"},
+		"cat a $b 'c' *.d e >> f":           {"a", "e"},
+		"cat a; cd x; cat b":                {"a"},
+	} {
+		if _, got := ShellCommands(line); !slices.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,7 +53,6 @@ func checkWorkflow(name, folder string) error {
 			more++
 		}
 	}
-	warned := 0
 	if g != nil {
 		f := &runFlags{folder: folder, priority: "0"}
 		if f.folder == "" && name != "-" {
@@ -65,16 +65,9 @@ func checkWorkflow(name, folder string) error {
 				add(err)
 			}
 		}
-		f.checkPrograms(g, o.Name, func(err *filch.Error, fatal bool) {
-			switch {
-			case fatal:
-				add(err)
-			case warned < workflow.ProblemsMax:
-				warned++
-				ui.Warn(err.Error())
-				ui.Hint(err.Hint)
-			}
-		})
+		found := &undeclared{name: o.Name, add: add}
+		f.checkPrograms(g, found)
+		found.warn()
 	}
 	for _, err := range errs {
 		ui.Complain(err)
@@ -106,48 +99,98 @@ func (f *runFlags) checkInputs(g *workflow.Graph, name string, report func(err e
 	}
 }
 
+// tasksShown bounds the tasks that a warning names.
+const tasksShown = 3
+
+// warning is a warning about a file that tasks use, and that is no input of theirs.
+type warning struct {
+	line            int // of the first of the tasks
+	tasks           []string
+	its, more, hint string
+}
+
+// undeclared are the warnings about a workflow file: many tasks with the same fault share one.
+type undeclared struct {
+	name string
+	add  func(err error)
+	all  []*warning
+}
+
+// find adds a task to the warning with the same text.
+func (s *undeclared) find(t *workflow.Task, its, more, hint string) {
+	at := slices.IndexFunc(s.all, func(w *warning) bool { return w.its == its && w.more == more })
+	if at < 0 {
+		at = len(s.all)
+		s.all = append(s.all, &warning{line: t.Line, its: its, more: more, hint: hint})
+	}
+	if names := &s.all[at].tasks; !slices.Contains(*names, t.Name) {
+		*names = append(*names, t.Name)
+	}
+}
+
+// warn prints the warnings.
+func (s *undeclared) warn() {
+	for _, w := range s.all[:min(len(s.all), workflow.ProblemsMax)] {
+		who, whose := fmt.Sprintf("task %q", w.tasks[0]), "its"
+		if n := len(w.tasks); n > 1 {
+			who, whose = fmt.Sprintf("%d tasks (%s)", n, ui.Few(w.tasks, tasksShown)), "their"
+		}
+		ui.Warn(fmt.Sprintf("%s:%d: %s: %s %s %s", s.name, w.line, who, whose, w.its, strings.ReplaceAll(w.more, "its", whose)))
+		ui.Hint(w.hint)
+	}
+}
+
 // checkPrograms finds programs with a relative path that no node can find: a task runs in
 // a folder of its own, which has the inputs of the task. A program that is in the folder of
-// the workflow, and no input, is found with --in-place only: that is no fatal problem.
-func (f *runFlags) checkPrograms(g *workflow.Graph, name string, report func(err *filch.Error, fatal bool)) {
+// the workflow, and no input, is found with --in-place only: that is no fatal problem. So it is
+// with other files that the command names.
+func (f *runFlags) checkPrograms(g *workflow.Graph, found *undeclared) {
 	for i := range g.Tasks {
 		t := &g.Tasks[i]
 		if g.Replay || t.Run.Cwd != "" {
 			continue
 		}
-		for k, program := range relativePrograms(t.Run.Argv) {
+		has := func(list []int32, path string) bool {
+			return slices.ContainsFunc(list, func(k int32) bool { return g.Files[k].Path == path })
+		}
+		const where = "is not among its inputs"
+		programs, words := commandWords(t.Run.Argv)
+		for k, program := range programs {
 			path := filepath.Clean(program)
-			if program == "" || slices.ContainsFunc(t.Inputs, func(k int32) bool { return g.Files[k].Path == path }) {
-				continue
-			}
-			about := fmt.Sprintf("%s:%d: task %q: its program %q is not among its inputs", name, t.Line, t.Name, program)
 			_, err := f.inputSize(path)
+			_, onPath := exec.LookPath(program)
+			its := fmt.Sprintf("program %q", program)
 			switch {
+			case program == "" || filepath.IsAbs(program):
+			case !strings.Contains(program, "/"):
+				if err == nil && onPath != nil {
+					found.find(t, its, "is in the folder of the workflow, and a node looks for it in PATH alone", fmt.Sprintf("write ./%s, and inputs: [%[1]s]", path))
+				}
+			case has(t.Inputs, path) || slices.Contains(programs[:k], program):
 			case err == nil:
-				report(filch.Errorf(filch.NotFound, "%s: only filch workflow run --in-place finds it", about).WithHint("inputs: [%s]", path), false)
+				found.find(t, its, where+": only filch workflow run --in-place finds it", fmt.Sprintf("inputs: [%s]", path))
 			case k > 0:
-				report(filch.Errorf(filch.NotFound, "%s, and is not in the folder of the workflow: only a command before it can make it", about).
-					WithHint("list the program in the inputs of the task, if no command makes it"), false)
+				found.find(t, its, where+", and is not in the folder of the workflow: only a command before it can make it",
+					"list the program in the inputs of the task, if no command makes it")
 			default:
-				report(filch.Errorf(filch.NotFound, "%s, and is not in the folder of the workflow", about).
-					WithHint("create the program and list it in the inputs of the task, or name a program of the nodes by its absolute path"), true)
+				found.add(filch.Errorf(filch.NotFound, "%s:%d: task %q: its %s %s, and is not in the folder of the workflow", found.name, t.Line, t.Name, its, where).
+					WithHint("create the program and list it in the inputs of the task, or name a program of the nodes by its absolute path"))
+			}
+		}
+		for _, word := range words {
+			path := filepath.Clean(word)
+			if _, err := f.inputSize(path); err == nil && !filepath.IsAbs(word) && !has(t.Inputs, path) && !has(t.Outputs, path) {
+				found.find(t, fmt.Sprintf("file %q", path), where+": only filch workflow run --in-place finds it", fmt.Sprintf("inputs: [%s]", path))
 			}
 		}
 	}
 }
 
-// relativePrograms are the programs of a command that have a relative path with a slash, and ""
-// for the others: PATH and the absolute paths of the nodes are not known here. A line for the
-// shell has a program for each of its commands.
-func relativePrograms(argv []string) []string {
-	programs := slices.Clone(argv[:min(len(argv), 1)])
+// commandWords are the programs of a command, and its other words. A line for the shell has a
+// program for each of its commands.
+func commandWords(argv []string) (programs, words []string) {
 	if len(argv) == 3 && slices.Equal(argv[:2], workflow.ShellArgv("exit;")[:2]) {
-		programs = workflow.ShellCommands(argv[2])
+		return workflow.ShellCommands(argv[2])
 	}
-	for i, p := range programs {
-		if !strings.Contains(p, "/") || filepath.IsAbs(p) || slices.Contains(programs[:i], p) {
-			programs[i] = ""
-		}
-	}
-	return programs
+	return argv[:min(len(argv), 1)], argv[min(len(argv), 1):]
 }
