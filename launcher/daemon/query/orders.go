@@ -63,8 +63,7 @@ func (sv *Server) picks(job filch.JobID, rec *record.Job, text string) ([]record
 			}
 		}
 		if lacks >= 0 {
-			return nil, filch.Errorf(filch.NotFound, "there is no task %d.%d", job, lacks).
-				WithHint("filch info %d shows the number of tasks", job)
+			return nil, noTask(job, rec.Total, lacks, names)
 		}
 		picks = append(picks, found...)
 	}
@@ -79,6 +78,15 @@ func (sv *Server) picks(job filch.JobID, rec *record.Job, text string) ([]record
 		}
 	}
 	return picks, nil
+}
+
+// noTask refuses a list of tasks to cancel: the task lacks is not there, and so none is cancelled.
+func noTask(job filch.JobID, total, lacks int32, names [][2]int32) error {
+	if len(names) == 1 && names[0][0] == names[0][1] {
+		return filch.Errorf(filch.NotFound, "there is no task %d.%d", job, lacks).WithHint("filch info %d shows the number of tasks", job)
+	}
+	return filch.Errorf(filch.NotFound, "there is no task %d.%d: of the tasks that are named, none is cancelled", job, lacks).
+		WithHint("job %d has %s: filch tasks %[1]d --ids lists them", job, filch.Plural(total, "task"))
 }
 
 // spec reads the common part of a job's tasks.
