@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -48,7 +47,10 @@ func (f *orderFlags) order(around spec.Context, name string, command []string) (
 	}
 	if f.cwd != "" && f.cwdPattern() == "" {
 		o.Cwd = absolute(around.Cwd, f.cwd)
-		if info, err := os.Stat(o.Cwd); err != nil || !info.IsDir() {
+		switch err := cli.LookFolder(o.Cwd); {
+		case ui.KindOf(err) == filch.Timeout:
+			ui.Warn("cannot look at the folder " + ui.Clean(o.Cwd) + ": " + err.Error() + ": a task that starts here may hang")
+		case err != nil:
 			ui.Warn("there is no folder " + ui.Clean(o.Cwd) + " on this machine: a task that starts here will fail")
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -331,11 +330,7 @@ func (f *runFlags) place(w *workflow.Graph, file string) error {
 
 // isFolder refuses a folder of --chdir that is not there.
 func isFolder(path string) error {
-	st, err := os.Stat(path)
-	if err == nil && !st.IsDir() {
-		err = syscall.ENOTDIR
-	}
-	if err != nil {
+	if err := cli.LookFolder(path); err != nil {
 		return ui.Misused(filch.Errorf(filch.Invalid, "cannot use the folder %s: %s", ui.Clean(path), ui.Cause(err)))
 	}
 	return nil
