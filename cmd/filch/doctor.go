@@ -47,8 +47,8 @@ something does not work.
 With --bundle, collects for a maintainer what is known of the instances on this
 machine, or of the one of --instance or FILCH_INSTANCE, into one file: versions, nodes,
 roster, jobs, settings with their origins, variables FILCH_*, and the ends of the
-launchers' logs. Launchers need not run or answer. Secrets, the output of programs and
-other variables are left out. The file has at most 16 MiB before compression; README.txt
+launchers' logs. Launchers need not run or answer. Secrets, the names of jobs, the output of
+programs and other variables are left out. The file has at most 16 MiB before compression; README.txt
 in the file says what is missing.`,
 		Example: "  filch doctor\n  filch doctor --json\n  filch doctor --bundle fault.tar.gz",
 		Args:    cobra.NoArgs,

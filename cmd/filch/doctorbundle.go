@@ -340,6 +340,9 @@ func askOne(name string, d place.Dir, isHere func(filch.NodeName) bool) (files [
 			jobsErr = filch.Errorf(filch.Invalid, "%d older jobs of %d", len(jobs)-bundleJobs, len(jobs))
 			jobs = jobs[:bundleJobs]
 		}
+		for i := range jobs {
+			jobs[i].Name = bundle.Hidden(jobs[i].Name)
+		}
 		add("jobs.json", jobs)
 	}
 	return files, errors.Join(err, nodesErr, rosterErr, jobsErr)

@@ -84,7 +84,7 @@ func (b *Bundle) first(about string) string {
 	}
 	p.WriteString("\nLeft out:\n\n")
 	p.WriteString("  - the secrets of instances, and their files\n")
-	p.WriteString("  - the environment but FILCH_*, command lines of jobs, output of ranks and tasks\n")
+	p.WriteString("  - the environment but FILCH_*, names and command lines of jobs, output of ranks and tasks\n")
 	fmt.Fprintf(&p, "  - texts that look like a secret, %d times: %s stands for them\n", b.hidden, hiddenText)
 	for _, n := range b.notes {
 		fmt.Fprintf(&p, "  - %s\n", strings.ReplaceAll(n, "\n", " "))

@@ -9,6 +9,14 @@ import (
 // hiddenText stands for a secret.
 const hiddenText = "[left out]"
 
+// Hidden is what stands for a private text in a bundle.
+func Hidden(text string) string {
+	if text == "" {
+		return ""
+	}
+	return hiddenText
+}
+
 // minSecret is the length below which a secret is not searched for: a short text
 // stands in many words that are no secret.
 const minSecret = 6
