@@ -28,7 +28,8 @@ type Session struct {
 	run    *client.Run
 	pump   *pump
 	output *ClientOutput
-	undo   func() // restores the terminal; nil when there is nothing to restore
+	undo   func()  // restores the terminal; nil when there is nothing to restore
+	warns  ui.Fold // of the nodes
 
 	mu        sync.Mutex // guards the fields below
 	job       filch.JobID
@@ -40,6 +41,7 @@ type Session struct {
 
 // loop handles the launcher's events until the job has ended.
 func (s *Session) loop() int {
+	defer s.warns.Flush()
 	for {
 		event, err := s.run.Next()
 		if err != nil {
@@ -52,7 +54,7 @@ func (s *Session) loop() int {
 			s.pump.onCredit(e)
 		case wire.Warn:
 			if !s.Spec.Client.Quiet {
-				ui.Warn(e.Text)
+				s.warns.Warn(e.Text)
 			}
 		case launcher.Accepted:
 			if err := s.accepted(e); err != nil {
@@ -188,6 +190,7 @@ func (s *Session) print(o wire.Output) {
 // ended prints how the job ended, if not well, and returns the exit code. The
 // last line names the first cause.
 func (s *Session) ended(e launcher.Ended) int {
+	s.warns.Flush()
 	if s.output != nil {
 		if err := s.output.close(); err != nil {
 			return ui.Fail(err)
