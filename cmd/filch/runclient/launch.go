@@ -96,6 +96,7 @@ func Launch(r *spec.Run, around spec.Context) int {
 			return ui.Refuse(err)
 		}
 	}
+	s.dir = c.Dir
 	if s.run, err = c.Submit(&r.Request); err != nil {
 		withdraw() // after Submit the launcher removes the archive
 		return ui.Fail(err)

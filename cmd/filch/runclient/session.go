@@ -13,6 +13,7 @@ import (
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
+	"github.com/filch-hpc/filch/launcher/config/place"
 	"github.com/filch-hpc/filch/launcher/output"
 	"github.com/filch-hpc/filch/launcher/spec"
 	"github.com/filch-hpc/filch/launcher/wire"
@@ -30,6 +31,8 @@ type Session struct {
 	output *ClientOutput
 	undo   func()  // restores the terminal; nil when there is nothing to restore
 	warns  ui.Fold // of the nodes
+	dir    place.Dir
+	answer *cli.Answers // from the acceptance on; nil: none
 
 	mu        sync.Mutex // guards the fields below
 	job       filch.JobID
@@ -42,10 +45,14 @@ type Session struct {
 // loop handles the launcher's events until the job has ended.
 func (s *Session) loop() int {
 	defer s.warns.Flush()
+	defer s.unwatch()
 	for {
 		event, err := s.run.Next()
 		if err != nil {
 			return codeOf(err, ui.Fail(err))
+		}
+		if s.answer != nil {
+			s.answer.Heard()
 		}
 		switch e := event.(type) {
 		case wire.Output:
@@ -92,6 +99,13 @@ func (s *Session) loop() int {
 	}
 }
 
+// unwatch ends the watch for answers of the launcher.
+func (s *Session) unwatch() {
+	if s.answer != nil {
+		s.answer.Stop()
+	}
+}
+
 // waits prints the reason that a job waits; e.Job is 0 while the job waits for
 // its number.
 func (s *Session) waits(e launcher.StillWaiting) {
@@ -113,6 +127,7 @@ func (s *Session) accepted(e launcher.Accepted) error {
 	s.job, s.size = e.Job, size
 	s.mu.Unlock()
 	onend.Submit(s.run.Another, e.Job, s.Spec.Client.OnEnd)
+	s.answer = cli.WatchLauncher(s.dir, e.Job, s.Spec.Client.Quiet, func() { s.leave(exitCode(launcher.CauseNodeLost, filch.ExitNodeLost)) })
 	if s.Spec.Client.Verbose > 0 {
 		ui.Say(fmt.Sprintf("job %d: %s", e.Job, spec.FormatShape(s.Spec.Request.Shape)))
 	}
