@@ -356,7 +356,8 @@ func explainCommand(g *cli.Global) *cobra.Command {
 		Short:   "say why a job or a task does not run, or how far it is",
 		Long: `Says how many slots a waiting job holds, how many are missing, and which jobs hold
 the other slots, node by node and in all; with time limits, also how long at most. For
-a task, says where the task runs, or what the task waits for.`,
+a task, says where the task runs, or what the task waits for; for a rank of a run, where the
+rank runs, or how the rank ended.`,
 		Example: "  filch explain last\n  filch explain 7.1200\n  filch explain 12.project",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -365,7 +366,7 @@ a task, says where the task runs, or what the task waits for.`,
 				return err
 			}
 			defer c.Close()
-			var list []*launcher.Explanation
+			var list, ranks []*launcher.Explanation
 			err = eachTask(named, func(job filch.JobID, task int32) error {
 				words := []string{job.String()}
 				if task >= 0 {
@@ -373,6 +374,11 @@ a task, says where the task runs, or what the task waits for.`,
 				}
 				e := &launcher.Explanation{}
 				list = append(list, e)
+				var j launcher.JobInfo
+				if task >= 0 && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()) == nil && !cli.IsTasks(&j) {
+					ranks = append(ranks, e)
+					return explainRank(c, &j, task, e)
+				}
 				if err := cli.Ask(c, cli.QueryWait, e, wire.VerbExplain, words...); err != nil {
 					return err
 				}
@@ -381,14 +387,16 @@ a task, says where the task runs, or what the task waits for.`,
 			if err != nil {
 				return err
 			}
-			return printEach(list, asJSON, func(_ int, e *launcher.Explanation) error { return printExplanation(e) })
+			return printEach(list, asJSON, func(_ int, e *launcher.Explanation) error {
+				return printExplanation(e, slices.Contains(ranks, e))
+			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func printExplanation(e *launcher.Explanation) error {
+func printExplanation(e *launcher.Explanation, rank bool) error {
 	state := ui.Clean(e.State)
 	if e.By != "" && e.State == filch.Ready.String() {
 		state = "held"
@@ -396,6 +404,8 @@ func printExplanation(e *launcher.Explanation) error {
 	switch {
 	case e.Name != "":
 		ui.Printf("task %d.%d (%s) is %s\n", e.Job, *e.Task, ui.Clean(e.Name), state)
+	case rank:
+		ui.Printf("rank %d.%d is %s\n", e.Job, *e.Task, state)
 	case e.Task != nil:
 		ui.Printf("task %d.%d is %s\n", e.Job, *e.Task, state)
 	case e.By != "":
