@@ -21,7 +21,7 @@ func (w *World) submit(name string) (id, err string) {
 		return "", "Requested node configuration is not available"
 	}
 	w.submits[name]++
-	j := &job{id: strconv.Itoa(1000 + len(w.jobs)), name: name, state: pool.JobQueued, start: w.now + w.Delay}
+	j := &job{id: strconv.Itoa(1000 + len(w.jobs)), name: name, state: pool.JobQueued, asked: w.now, start: w.now + w.Delay}
 	if w.Jitter > 0 {
 		j.start += time.Duration(w.rnd.Int64N(int64(w.Jitter)))
 	}
@@ -64,7 +64,7 @@ func (w *World) batch() {
 			w.finish(j, "CANCELLED")
 		case j.state == pool.JobQueued && w.now >= j.start:
 			j.state, j.start = pool.JobRunning, w.now
-			j.node = &node{job: j, up: w.now + w.Join, idle: w.now + w.Join, busy: make([]time.Duration, w.Slots)}
+			j.node = &node{job: j, up: w.now + w.Join, idle: w.now + w.Join, busy: make([]time.Duration, w.Slots), of: make([]int, w.Slots)}
 		case j.state == pool.JobRunning && w.now >= j.start+w.Wall:
 			w.finish(j, "TIMEOUT")
 		case j.state == pool.JobRunning && w.now >= j.node.up && (w.now-j.node.up)%stayEvery == 0 && w.released(j):
@@ -113,7 +113,10 @@ func (w *World) released(j *job) bool {
 	if w.Rule != nil || w.Fixed > 0 {
 		return false
 	}
-	p := w.read()
+	if w.seen == nil || w.seenAt != w.ver {
+		w.seen, w.seenAt = w.read(), w.ver
+	}
+	p := w.seen
 	for i := range p.Allocs {
 		a := &p.Allocs[i]
 		if pool.JobName("sim", p.Name, a.N) == j.name {
@@ -149,7 +152,11 @@ func (w *World) view() *pool.View {
 	for _, j := range w.jobs {
 		if n := j.node; n != nil && j.state != pool.JobOver && w.now >= n.up {
 			busy := n.runs()
-			v.Running += int64(busy)
+			for i, end := range n.busy {
+				if end != 0 && w.Work[n.of[i]].Gang == 0 {
+					v.Running++
+				}
+			}
 			v.Nodes = append(v.Nodes, pool.Node{Group: "slurm-" + j.id, Slots: w.Slots, Busy: busy, Ended: n.ended, Age: w.now - n.up, Draining: n.draining, Left: j.start + w.Wall - w.now})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/pool"
 )
 
@@ -138,71 +137,4 @@ func perilous(seed uint64) *World {
 	w.unpause = true
 	w.Run()
 	return w
-}
-
-// TestRules compares the makespan and the node time on three traces with the rules of other
-// systems, and with allocations that a person submits at the first moment and that stay until the
-// end. The pool is ahead or equal in both; where the others keep nodes without work for the last
-// burst, its makespan has the wait of that burst in the queue. HyperQueue's and Dask's rules have
-// their defaults, or the same time without work before an allocation ends.
-func TestRules(t *testing.T) {
-	for _, name := range []string{"bursts", "long tail", "gangs"} {
-		run := func(what string, idle time.Duration, rule Rule, fixed int) *Result {
-			w := New(Plan{
-				Spec: spec(8, idle), Slots: 4, Wall: time.Hour, Hosts: 3, Most: 4 * time.Hour, Delay: queued - 2*time.Second, Join: 2 * time.Second,
-				Work: trace(name), Rule: rule, Fixed: fixed,
-			}, 1)
-			r := w.Run()
-			for _, b := range w.Broken {
-				t.Errorf("%s, %s: %s", name, what, b)
-			}
-			t.Logf("figure: %-9s %-22s makespan %9s  node-hours %5.2f  idle %5.2f  %3d allocations", name, what, r.Makespan, r.NodeTime.Hours(), (r.NodeTime - r.Worked).Hours(), r.Submitted)
-			return r
-		}
-		for _, c := range []struct {
-			what  string
-			idle  time.Duration // of the pool
-			rule  Rule
-			fixed int
-			keeps bool // nodes stay without work until the next burst, whose nodes wait in no queue
-		}{
-			{"HyperQueue, 5m", 15 * time.Second, HyperQueue{1, 5 * time.Minute}, 0, true},
-			{"HyperQueue 8, 15s", 15 * time.Second, HyperQueue{8, 15 * time.Second}, 0, false},
-			{"Dask, 3s", 3 * time.Second, Dask{}, 0, false},
-			{"fixed 4", 15 * time.Second, nil, 4, true}, // a gang has 16 slots
-			{"fixed 8", 15 * time.Second, nil, 8, true},
-		} {
-			ours, theirs := run("filch, "+filch.ShortTime(c.idle), c.idle, nil, 0), run(c.what, c.idle, c.rule, c.fixed)
-			most := theirs.Makespan + theirs.Makespan/100
-			if c.keeps {
-				most += queued
-			}
-			if ours.Makespan > most {
-				t.Errorf("%s: makespan %s beside %s of %s", name, ours.Makespan, theirs.Makespan, c.what)
-			}
-			if most := theirs.NodeTime + theirs.NodeTime/50; ours.NodeTime > most {
-				t.Errorf("%s: node time %s beside %s of %s", name, ours.NodeTime, theirs.NodeTime, c.what)
-			}
-		}
-		run("filch, 5m", 5*time.Minute, nil, 0)
-	}
-}
-
-// queued is the wait of an allocation in the queue of these comparisons, and the start.
-const queued = 22 * time.Second
-
-// trace is the work of a comparison.
-func trace(name string) (all []Work) {
-	if name == "long tail" {
-		return []Work{{At: 0, Tasks: 1500, Length: 2 * time.Second}, {At: 0, Tasks: 12, Length: 5 * time.Minute}}
-	}
-	for i := range 6 {
-		at := time.Duration(i)
-		if name == "bursts" {
-			all = append(all, Work{At: at * 4 * time.Minute, Tasks: 800, Length: 2 * time.Second})
-			continue
-		}
-		all = append(all, Work{At: at * 3 * time.Minute, Gang: 16, Length: time.Minute}, Work{At: at * 3 * time.Minute, Tasks: 100, Length: 3 * time.Second})
-	}
-	return all
 }

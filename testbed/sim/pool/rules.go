@@ -15,8 +15,9 @@ type Rule interface {
 	Idle() time.Duration
 	// Add returns how many allocations to ask for, of so many queued and live ones.
 	Add(w *World, queued, live int) int
-	// Drop returns how many queued allocations are not needed.
-	Drop(w *World, queued, live int) int
+	// Spare returns how many allocations may go: those in the queue first, then those that
+	// were without work for the time of Idle.
+	Spare(w *World, queued, live int) (inQueue, idle int)
 }
 
 // rule lets another system's rule look. The rule sees everything at once, and its orders are
@@ -38,14 +39,15 @@ func (w *World) rule() {
 	for range min(w.Rule.Add(w, queued, live), w.Spec.Max-live) {
 		w.submit(pool.JobName("sim", w.Spec.Name, int64(len(w.jobs))))
 	}
-	drop := w.Rule.Drop(w, queued, live)
+	drop, idle := w.Rule.Spare(w, queued, live)
 	for i := len(w.jobs) - 1; i >= 0; i-- {
 		j := w.jobs[i]
 		switch {
 		case j.state == pool.JobQueued && drop > 0:
 			drop--
 			w.finish(j, "CANCELLED")
-		case j.state == pool.JobRunning && w.now >= j.node.up && j.node.runs() == 0 && w.now-j.node.idle >= w.Rule.Idle():
+		case j.state == pool.JobRunning && w.now >= j.node.up && idle > 0 && j.node.runs() == 0 && w.now-j.node.idle >= w.Rule.Idle():
+			idle--
 			w.finish(j, "COMPLETED")
 		}
 	}
@@ -82,16 +84,17 @@ func (r HyperQueue) Add(w *World, queued, live int) int {
 	return max(min(want-live, r.Backlog-queued), 0)
 }
 
-func (r HyperQueue) Drop(*World, int, int) int { return 0 }
+func (r HyperQueue) Spare(_ *World, _, live int) (inQueue, idle int) { return 0, live }
 
 // Dask is the rule of Dask's adaptive clusters with their defaults: a look every second; as
-// many workers as do the known work in 5 s, at most one for each task; a worker closes when
-// three looks in a row say so. A task of unknown length counts as 0.5 s.
+// many workers as do the known work in 5 s, at most one for each task; of the workers beyond
+// these, a worker without work closes when three looks in a row say so, which is 2 s after the
+// first. A task of unknown length counts as 0.5 s.
 type Dask struct{}
 
 func (Dask) Every() time.Duration { return time.Second }
 
-func (Dask) Idle() time.Duration { return 3 * time.Second }
+func (Dask) Idle() time.Duration { return 2 * time.Second }
 
 func (r Dask) target(w *World) int {
 	length := 0.5
@@ -105,4 +108,7 @@ func (r Dask) target(w *World) int {
 
 func (r Dask) Add(w *World, _, live int) int { return max(r.target(w)-live, 0) }
 
-func (r Dask) Drop(w *World, queued, live int) int { return min(max(live-r.target(w), 0), queued) }
+func (r Dask) Spare(w *World, queued, live int) (inQueue, idle int) {
+	n := max(live-r.target(w), 0)
+	return min(n, queued), max(n-queued, 0)
+}

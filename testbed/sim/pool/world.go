@@ -47,6 +47,7 @@ type Plan struct {
 // job is one batch job.
 type job struct {
 	id, name  string
+	asked     time.Duration // when it was submitted
 	start     time.Duration // when it will start
 	state     pool.JobState
 	cancelled bool
@@ -62,7 +63,10 @@ type node struct {
 	up       time.Duration // from then on
 	draining bool
 	busy     []time.Duration // the ends of what runs on its slots
+	of       []int           // the works of what runs there
 	worked   time.Duration
+	slots    time.Duration // of slots with work
+	first    time.Duration // when work began there first
 	ended    int64         // tasks and slots of gangs
 	idle     time.Duration // since when
 }
@@ -85,17 +89,19 @@ type pending struct {
 // World is one run.
 type World struct {
 	Plan
-	rnd   *rand.Rand
-	now   time.Duration
-	epoch time.Time
-	hosts []*host
-	jobs  []*job
-	rec   []byte
-	ver   int
-	ready []time.Duration // lengths of the tasks that wait, the oldest first
-	gangs []gang
-	given int // works that were submitted
-	ended int
+	rnd    *rand.Rand
+	now    time.Duration
+	epoch  time.Time
+	hosts  []*host
+	jobs   []*job
+	rec    []byte
+	ver    int
+	seen   *pool.Pool // the record as of version seenAt, for readers
+	seenAt int
+	ready  []task // that wait, the oldest first
+	gangs  []gang
+	given  int // works that were submitted
+	ended  int
 
 	submits  map[string]int
 	outage   time.Duration // until then the batch system does not answer
@@ -106,8 +112,13 @@ type World struct {
 }
 
 type gang struct {
-	slots  int32
+	slots int32
+	task
+}
+
+type task struct {
 	length time.Duration
+	of     int // the index of its work
 }
 
 // Result is what a run came to.
@@ -119,6 +130,8 @@ type Result struct {
 	Worked    time.Duration // with a task
 	Submitted int
 	FirstAsk  []time.Duration // from each burst to the next submission
+	Spans     []time.Duration // from each work to the end of its last task
+	Bill      Bill
 }
 
 // New makes a world.
@@ -137,7 +150,8 @@ func New(p Plan, seed uint64) *World {
 		w.Result.Total += max(x.Tasks, 1)
 	}
 	for range p.Fixed {
-		w.jobs = append(w.jobs, &job{id: strconv.Itoa(len(w.jobs)), state: pool.JobQueued, start: p.Delay})
+		at := p.Work[0].At
+		w.jobs = append(w.jobs, &job{id: strconv.Itoa(len(w.jobs)), state: pool.JobQueued, asked: at, start: at + p.Delay})
 	}
 	return w
 }
@@ -166,7 +180,7 @@ func (w *World) Run() *Result {
 		}
 		if w.ended == w.Result.Total && w.given == len(w.Work) {
 			if w.Result.Makespan == 0 {
-				w.Result.Makespan = w.now
+				w.Result.Makespan = w.now - w.Work[0].At
 			}
 			if w.quiet() {
 				break
@@ -206,16 +220,7 @@ func (w *World) check() {
 			}
 		}
 	}
-	for _, j := range w.jobs {
-		if n := j.node; n != nil {
-			end := j.over
-			if j.state != pool.JobOver {
-				end = w.now
-			}
-			w.Result.NodeTime += end - j.start
-			w.Result.Worked += n.worked
-		}
-	}
+	w.bill()
 	w.Result.Submitted = len(w.jobs)
 }
 
@@ -223,12 +228,13 @@ func (w *World) submitWork() {
 	for ; w.given < len(w.Work) && w.Work[w.given].At <= w.now; w.given++ {
 		x := w.Work[w.given]
 		if x.Gang > 0 {
-			w.gangs = append(w.gangs, gang{x.Gang, x.Length})
+			w.gangs = append(w.gangs, gang{x.Gang, task{x.Length, w.given}})
 		} else {
 			for range x.Tasks {
-				w.ready = append(w.ready, x.Length)
+				w.ready = append(w.ready, task{x.Length, w.given})
 			}
 		}
+		w.Result.Spans = append(w.Result.Spans, 0)
 		w.Result.FirstAsk = append(w.Result.FirstAsk, -w.now-1)
 	}
 }
@@ -238,7 +244,11 @@ func (w *World) work() {
 	w.begin()
 	for _, j := range w.jobs {
 		if n := j.node; n != nil && j.state != pool.JobOver && n.runs() > 0 {
+			if n.worked == 0 {
+				n.first = w.now
+			}
 			n.worked += tick
+			n.slots += tick * time.Duration(n.runs())
 			n.idle = w.now
 		}
 	}
@@ -258,6 +268,7 @@ func (w *World) begin() {
 				n.busy[i], n.ended = 0, n.ended+1
 				if end%2 == 0 { // see start: the lead slot of a gang, or a task
 					w.ended++
+					w.Result.Spans[n.of[i]] = w.now - w.Work[n.of[i]].At
 				}
 			}
 		}
@@ -275,7 +286,7 @@ func (w *World) begin() {
 		g := w.gangs[0]
 		w.gangs = w.gangs[1:]
 		free -= g.slots
-		w.start(nodes, g.slots, g.length)
+		w.start(nodes, g.slots, g.task)
 	}
 	if len(w.gangs) > 0 {
 		return // the oldest holds what is free
@@ -289,12 +300,12 @@ func (w *World) begin() {
 
 // start puts one task or gang on free slots. The end of the first slot is even, the ends of
 // the others are odd, in nanoseconds.
-func (w *World) start(nodes []*node, slots int32, length time.Duration) {
-	end := (w.now + length) &^ 1
+func (w *World) start(nodes []*node, slots int32, x task) {
+	end := (w.now + x.length) &^ 1
 	for _, n := range nodes {
 		for i := range n.busy {
 			if n.busy[i] == 0 && slots > 0 {
-				n.busy[i] = end
+				n.busy[i], n.of[i] = end, x.of
 				end |= 1
 				slots--
 			}
@@ -306,7 +317,7 @@ func (w *World) start(nodes []*node, slots int32, length time.Duration) {
 func (w *World) lose(n *node) {
 	for i, end := range n.busy {
 		if end != 0 && end%2 == 0 {
-			w.ready = append(w.ready, max(end-w.now, time.Second))
+			w.ready = append(w.ready, task{max(end-w.now, time.Second), n.of[i]})
 			n.busy[i] = 0
 		}
 	}
