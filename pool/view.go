@@ -87,7 +87,7 @@ const (
 	Drain                       // the nodes of the batch job, which then ends by itself
 )
 
-// Ask are the times of a holder.
+// Times of a holder.
 const (
 	// LookEvery is the time between two looks of a holder.
 	LookEvery = time.Second

@@ -13,10 +13,10 @@ import (
 )
 
 // Seeds of the fault runs: FILCH_SEEDS sets how many, FILCH_SEED replays one
-// with its trace on standard error. The default is four minutes of CPU. Longer runs
+// with its trace on standard error. The default is about four minutes of CPU. Longer runs
 // go by ranges, and those that broke no rule are remembered; see package ranges.
 const (
-	seedsDefault = 1600
+	seedsDefault = 1000
 	seedsRange   = 500
 )
 
@@ -60,9 +60,9 @@ func TestFaultSeeds(t *testing.T) {
 	}
 }
 
-// The first seeds of each slant: two minutes of CPU, or with -short 25 seconds.
+// The first seeds of each slant: 80 seconds of CPU, or with -short 25 seconds.
 const (
-	slantSeeds      = 30
+	slantSeeds      = 20
 	slantSeedsShort = 6
 )
 

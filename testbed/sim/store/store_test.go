@@ -15,7 +15,7 @@ import (
 )
 
 // seedsDefault is what a commit must stand; FILCH_SEEDS sets another number.
-const seedsDefault = 3000
+const seedsDefault = 2000
 
 // bereftMax is the share of seeds in which a shard may lose the disks of all who
 // held it last, and so stay unavailable, or a record what of it was on them:
