@@ -177,18 +177,20 @@ func (o *queueOptions) resumeOn(d place.Dir) (string, error) {
 			_ = home.Remove()
 		}
 	}
+	var warns ui.Fold
 	for _, r := range info.Refused {
-		ui.Warn(fmt.Sprintf("job %d is not resumed: %s", r.Job, r.Err.Error()))
+		warns.Warn(fmt.Sprintf("job %d is not resumed: %s", r.Job, r.Err.Error()))
 	}
 	for _, id := range info.Broken {
-		ui.Warn(fmt.Sprintf("job %d is not resumed: too little of its queue can be read", id))
+		warns.Warn(fmt.Sprintf("job %d is not resumed: too little of its queue can be read", id))
 	}
 	for _, id := range info.Open {
 		ui.Say(fmt.Sprintf("job %d is still open: filch close %d ends adding tasks", id, id))
 	}
 	for _, a := range info.Anew {
-		ui.Warn(fmt.Sprintf("workflow %d starts from the beginning, with %s that had ended: their files were on nodes that are gone (filch workflow run --in-place leaves files in the shared folder)", a.Job, filch.Plural(int(a.Tasks), "task")))
+		warns.Warn(fmt.Sprintf("workflow %d starts from the beginning, with %s that had ended: their files were on nodes that are gone (filch workflow run --in-place leaves files in the shared folder)", a.Job, filch.Plural(int(a.Tasks), "task")))
 	}
+	warns.Flush()
 	if info.Lines+info.Files > 0 {
 		ui.Warn(fmt.Sprintf("%s of the queue of %s cannot be read and %s left out: %s", damageText(info), o.resume, wasWere(info.Lines+info.Files), ui.Clean(info.First)))
 	}

@@ -65,6 +65,7 @@ columns of -o:
 				return err
 			}
 			defer conn.Close()
+			defer l.warns.Flush()
 			return l.list(conn, &t)
 		},
 	}
@@ -96,6 +97,7 @@ type lister struct {
 	cut     bool // more than sortMost tasks were to be sorted
 	ordered int  // tasks that are sorted, of those that are kept
 	silent  map[filch.NodeName]bool
+	warns   ui.Fold // of silent nodes
 }
 
 // lister reads the options.
@@ -358,7 +360,7 @@ func (l *lister) running(v *view, at map[int32]bool) (list []Row, err error) {
 func (l *lister) isSilent(n filch.NodeName, effect string) {
 	if !l.silent[n] {
 		l.silent[n] = true
-		ui.Warn(fmt.Sprintf("node %s does not answer: %s", n, effect))
+		l.warns.Warn(fmt.Sprintf("node %s does not answer: %s", n, effect))
 	}
 }
 

@@ -99,9 +99,9 @@ func keyOf(words []string) string {
 }
 
 // varies reports whether a word may be the name of a node, or a number: the word has a digit, or
-// stands before a colon at the begin or behind "on".
+// stands before a colon at the begin, or behind "on" or "node".
 func varies(words []string, i int) bool {
-	return strings.ContainsAny(words[i], "0123456789") || i == 0 && strings.HasSuffix(words[i], ":") || i > 0 && words[i-1] == "on"
+	return strings.ContainsAny(words[i], "0123456789") || i == 0 && strings.HasSuffix(words[i], ":") || i > 0 && (words[i-1] == "on" || words[i-1] == "node")
 }
 
 // nameIn is the name in a warning that differs from the name in the first: best a word with a

@@ -44,6 +44,8 @@ func TestWarningsOfManyNodesAreFolded(t *testing.T) {
 			time.Sleep(foldAfter)
 			synctest.Wait()
 			f.Warn("n7: no cgroup to limit memory in")
+			f.Warn("node left does not answer: its tasks are not listed")
+			f.Warn("node right does not answer: its tasks are not listed")
 			f.Flush()
 			f.Flush()
 		})
@@ -51,6 +53,8 @@ func TestWarningsOfManyNodesAreFolded(t *testing.T) {
 			"filch: warning: rank 0 uses Open MPI, and none of the 2 ranks on n1 has asked for the others":                                              1,
 			"filch: warning: 12 more like this, of n2, n3, n4 and others: rank 0 uses Open MPI, and none of the 2 ranks on n1 has asked for the others": 1,
 			"filch: warning: n1: no cgroup to limit memory in":                                                                                          1,
+			"filch: warning: node left does not answer: its tasks are not listed":                                                                       1,
+			"filch: warning: 1 more like this, of right: node left does not answer: its tasks are not listed":                                           1,
 			"filch: warning: 1 more like this, of login: n1: no cgroup to limit memory in":                                                              1,
 			"filch: warning: 1 more like this, of n7: n1: no cgroup to limit memory in":                                                                 1,
 		}
