@@ -1,0 +1,83 @@
+"""The death of launchers. The tests end launchers of the instance that FILCH_INSTANCE names, which
+has three nodes on this machine."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import calls
+
+import filch
+
+FILCH = os.environ.get("FILCH_PROGRAM", "filch")
+
+
+def nodes():
+    return json.loads(subprocess.run([FILCH, "nodes", "--json"], check=True, capture_output=True).stdout)
+
+
+class LauncherTest(unittest.TestCase):
+    def kill_one(self, victim):
+        """Kills the launcher of a node, and returns when another says so."""
+        pid = next(n["pid"] for n in nodes() if n["name"] == victim)
+        os.kill(pid, signal.SIGKILL)
+
+    def test_calls_outlive_a_launcher(self):
+        """No call is lost or done twice without a word, whichever launcher dies."""
+        for which in ("serving", "other"):
+            with self.subTest(which), tempfile.TemporaryDirectory() as d:
+                ran = os.path.join(d, "ran")
+                with filch.Connection() as c:
+                    serving = c.ask("hello")["node"]
+                victim = serving if which == "serving" else next(n["name"] for n in nodes() if n["name"] != serving and n["state"] == "up")
+                with filch.Executor(retries=0) as e:
+                    futures = [e.submit(calls.slow_note, ran, n) for n in range(400)]
+                    futures[100].result(60)
+                    self.kill_one(victim)
+                    late = [e.submit(calls.slow_note, ran, n) for n in range(400, 500)]
+                    futures += late
+                    counts, good = None, 0
+                    for n, f in enumerate(futures):
+                        error = f.exception(120)
+                        if error is None:
+                            self.assertEqual(f.result(), n)
+                            good += 1
+                        else:
+                            self.assertIsInstance(error, (filch.CallLost, filch.WorkerDied), f"call {n}")
+                    with open(ran) as lines:
+                        counts = collections.Counter(int(line) for line in lines)
+                    for n, f in enumerate(futures):
+                        most = f.attempts + f.maybe_one_more
+                        self.assertLessEqual(counts[n], most, f"call {n} ran {counts[n]} times, and its future tells of {most}")
+                        if f.exception() is None:
+                            self.assertGreaterEqual(counts[n], 1, f"call {n} has a result and did not run")
+                    # Of the calls under way on the dead node, results may be lost; no others.
+                    self.assertGreaterEqual(good, len(futures) - 60)
+                subprocess.run([FILCH, "up", "--instance", os.environ["FILCH_INSTANCE"]], check=True, capture_output=True)
+                end = time.monotonic() + 60
+                while [n["state"] for n in nodes()] != ["up"] * 3:
+                    self.assertLess(time.monotonic(), end, "the launcher is not back")
+
+    def test_no_launcher_is_left(self):
+        e = filch.Executor(command=[FILCH, "api"], patience=0.5)
+        with tempfile.TemporaryDirectory() as d:
+            f = e.submit(calls.hold, os.path.join(d, "began"), os.path.join(d, "never"))
+            e._state.connect = lambda lost: (_ for _ in ()).throw(filch.LauncherLost("gone"))
+            while e._state.total == 0:
+                time.sleep(0.01)
+            e._state.link._process.kill()
+            with self.assertRaisesRegex(Exception, "calls under way may have run"):
+                f.result(60)
+            with self.assertRaisesRegex(Exception, "broken"):
+                e.submit(calls.square, 1)
+            subprocess.run([FILCH, "cancel", "--yes", str(e.job)], check=True, capture_output=True)
+        e.shutdown()
+
+
+if __name__ == "__main__":
+    unittest.main()
