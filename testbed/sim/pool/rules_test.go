@@ -40,6 +40,7 @@ var judged = []struct {
 }{
 	{idle: 15 * time.Second, theirs: side{what: "HyperQueue 8, 15s", rule: HyperQueue{8, 15 * time.Second}}},
 	{idle: 2 * time.Second, theirs: side{what: "Dask, 2s", rule: Dask{}}},
+	{idle: 3 * time.Minute, theirs: side{what: "HyperQueue 1, 5m", rule: HyperQueue{1, 5 * time.Minute}}},
 	{idle: 5 * time.Minute, theirs: side{what: "HyperQueue 1, 5m", rule: HyperQueue{1, 5 * time.Minute}}, nodes: 0.15},
 	{idle: 15 * time.Second, theirs: side{what: "HyperQueue 1, 5m", rule: HyperQueue{1, 5 * time.Minute}}, keeps: true},
 	{idle: 15 * time.Second, theirs: side{what: "fixed 4", fixed: 4}, keeps: true}, // a gang has 16 slots
