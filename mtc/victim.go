@@ -119,7 +119,11 @@ func (v *victim) offerNews() {
 	if n := len(v.core.order); n > 0 {
 		v.Calls.Heard(v.core.order[n-1].ticket.Class)
 	}
-	names := v.Round(v.now, class, v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
+	ready := int64(0)
+	if slices.ContainsFunc(v.core.order, func(j *job) bool { return j.leader != nil && j.rec != nil && j.rec.Leveled() }) {
+		ready = load
+	}
+	names := v.Round(v.now, class, v.core.cfg.Members, policy.News{Self: v.core.cfg.Self, Ready: ready, Victims: v.core.mover.victims(), Fits: v.hasFor}, &v.core.rng)
 	v.core.waits.at = min(v.core.waits.at, v.Next(v.now))
 	for _, name := range names {
 		v.send(name, &message.News{Load: load, Class: class, Source: v.core.thief.Source()})

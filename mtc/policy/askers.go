@@ -17,10 +17,12 @@ const tellAll = 16
 // News is work at a node, for other nodes to hear of.
 type News struct {
 	Self    filch.NodeName
-	First   bool // of the node
-	Urgent  bool // of a better class than work elsewhere
-	Spread  bool // other nodes have parts of the work
+	First   bool  // of the node
+	Urgent  bool  // of a better class than work elsewhere
+	Spread  bool  // other nodes have parts of the work
+	Ready   int64 // tasks of workflows, which thieves do not pass on
 	Victims Victims
+	many    bool                     // nodes for all of these tasks
 	Fits    func(*filch.Member) bool // there is work for the node
 }
 
@@ -41,6 +43,8 @@ func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName
 	n := m.Others(w.Self)
 	least := filch.Root(n + 1)
 	switch {
+	case w.many:
+		least = max(least, int(min(w.Ready, heardMax)))
 	case w.Urgent || w.First && w.Victims != Lifeline && !w.Spread:
 		least = max(least, tellAll)
 	case w.Victims == Lifeline || w.Spread:

@@ -15,6 +15,7 @@ type Bulletin struct {
 	Askers Askers
 	Comers Comers
 	Calls  Calls
+	Herald Herald
 	heard  bool // thieves received news at least once
 	spread bool // other nodes have parts of the work
 	kept   filch.JobID
@@ -45,6 +46,7 @@ func (b *Bulletin) Kept(now time.Duration) time.Duration {
 func (b *Bulletin) Idle() {
 	b.Fresh = true
 	b.Calls.Idle()
+	b.Herald.Idle()
 }
 
 // Came takes in a node that came. In a small instance that has had work, the node hears of work
@@ -68,11 +70,15 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 		b.Fresh = true
 	}
 	w.First, w.Urgent = !b.heard, b.Calls.Due(now, class)
-	if !b.Fresh && !w.Urgent {
+	many := m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Herald.due(now, w.Ready) && !mutantHoarse
+	if !b.Fresh && !w.Urgent && !many {
 		return nil
 	}
 	if b.Fresh = now < b.again; b.Fresh {
 		return nil
+	}
+	if w.many = many; many {
+		b.Herald.told(now, w.Ready)
 	}
 	w.Spread, b.spread = b.spread, false
 	b.heard, b.again = true, now+newsAgain
@@ -81,7 +87,7 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 
 // Next is when a round is due in any case, after a look at now.
 func (b *Bulletin) Next(now time.Duration) time.Duration {
-	next := min(b.Comers.Next(), b.Kept(now))
+	next := min(b.Comers.Next(), b.Kept(now), b.Herald.Next())
 	if at := b.Calls.Next(); at > now {
 		return min(at, next)
 	}

@@ -17,6 +17,7 @@ const (
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantUnset       = false
+	mutantHoarse      = false
 	mutantFertile     = false
 	mutantGreedy      = false
 	mutantKeepsAll    = false

@@ -37,6 +37,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"eager", "TestBackOff"},
 		{"auto-dvs", "TestThievesOfAPolicy"},
 		{"crowds", "TestAuto"},
+		{"hoarse", "TestHerald"},
 		{"no-leap", "TestLeapfrog"},
 		{"same-next", "TestSequentialVictims"},
 		{"unfixed", "TestFixedVictims"},

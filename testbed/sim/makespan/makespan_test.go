@@ -182,6 +182,37 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
+// TestManyNodesHearOfAWorkflow: as many tasks without data as there are slots end after the time of
+// one, on more hosts than hear of the first work of a bag. With one ready task after another, the
+// leader repeats no news for all.
+func TestManyNodesHearOfAWorkflow(t *testing.T) {
+	const hosts, sec = 64, time.Second
+	var wide, chain Workflow
+	for range hosts * slotsEach {
+		wide.add("task", 10*sec, 0)
+	}
+	last := chain.add("link", sec, 0)
+	for range 9 {
+		last = chain.add("link", sec, 0, last)
+	}
+	for _, name := range []string{"mlb", "mdl", "auto", "mlb,victims=random"} {
+		p, err := policy.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(&wide, hosts, p, 1, Gigabit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Time > 11*sec {
+			t.Errorf("%s: %d tasks of 10 s take %v on as many slots", name, hosts*slotsEach, r.Time)
+		}
+		if r, err = Run(&chain, hosts, p, 1, Gigabit); err != nil || r.Messages > hosts*5 {
+			t.Errorf("%s: a chain of 10 tasks takes %d messages on %d hosts: %v", name, r.Messages, hosts, err)
+		}
+	}
+}
+
 // TestStoppedThieves: tasks that become ready after thieves stopped for good stay on one host.
 func TestStoppedThieves(t *testing.T) {
 	w := late(stopAfter, 64)
