@@ -41,15 +41,7 @@ func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName
 	}
 	*a = unsuited
 	n := m.Others(w.Self)
-	least := filch.Root(n + 1)
-	switch {
-	case w.many:
-		least = max(least, int(min(w.Ready, heardMax)))
-	case w.Urgent || w.First && w.Victims != Lifeline && !w.Spread:
-		least = max(least, tellAll)
-	case w.Victims == Lifeline || w.Spread:
-		least = 0
-	}
+	least := w.Least(n)
 	for _, name := range m.fed(w) {
 		if !slices.Contains(names, name) && w.Fits(m.Get(name)) {
 			names = append(names, name)
@@ -63,15 +55,29 @@ func (a *Askers) Tell(m *Members, w News, r *filch.Rand) (names []filch.NodeName
 	return names
 }
 
-// askersMax bounds the nodes that receive news of work.
-const askersMax = 64
+// Least is how many of n other nodes hear of the news at least, drawn ones among them.
+func (w *News) Least(n int) int {
+	least := filch.Root(n + 1)
+	switch {
+	case w.many:
+		return max(least, int(min(w.Ready, heardMax)))
+	case w.Urgent || w.First && w.Victims != Lifeline && !w.Spread:
+		return max(least, tellAll)
+	case w.Victims == Lifeline || w.Spread:
+		return 0
+	}
+	return least
+}
+
+// AskersMax bounds the nodes that receive news of work.
+const AskersMax = 64
 
 // Add keeps the name of a thief.
 func (a *Askers) Add(thief filch.NodeName) {
 	if !slices.Contains(*a, thief) {
 		*a = append(*a, thief)
 	}
-	if len(*a) > askersMax {
+	if len(*a) > AskersMax {
 		*a = slices.Delete(*a, 0, 1)
 	}
 }

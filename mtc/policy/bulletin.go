@@ -11,35 +11,62 @@ const newsAgain = time.Millisecond
 
 // Bulletin is a node's news of work for thieves: when the news go out, and to which nodes.
 type Bulletin struct {
-	Fresh  bool // work came since thieves received news
+	Press
 	Askers Askers
 	Comers Comers
 	Calls  Calls
 	Herald Herald
-	heard  bool // thieves received news at least once
-	spread bool // other nodes have parts of the work
 	kept   filch.JobID
-	until  time.Duration // thieves get no tasks of kept until then
+}
+
+// Press is when a node's news go out.
+type Press struct {
+	Fresh  bool          // work came since thieves received news
+	heard  bool          // thieves received news at least once
+	spread bool          // other nodes have parts of the work
+	until  time.Duration // thieves get no tasks of the work that other nodes have parts of until then
 	again  time.Duration
+}
+
+// Keep is [Bulletin.Keep] of the only job.
+func (p *Press) Keep(now time.Duration) { p.spread, p.until = true, now+spreadKeep }
+
+// Keeps reports whether thieves get no tasks.
+func (p *Press) Keeps(now time.Duration) bool { return p.until > now && !mutantUnkept }
+
+// Kept is when thieves get tasks again that the node keeps; Never if the node keeps none.
+func (p *Press) Kept(now time.Duration) time.Duration {
+	if p.until > now {
+		return p.until
+	}
+	return filch.Never
+}
+
+// Round begins a round of news, if one is due: first says that the node sends its first news, and spread
+// that other nodes have parts of the work.
+func (p *Press) Round(now time.Duration, urgent bool) (first, spread, due bool) {
+	first = !p.heard
+	if !p.Fresh && !urgent {
+		return first, false, false
+	}
+	if p.Fresh = now < p.again; p.Fresh {
+		return first, false, false
+	}
+	spread, p.spread = p.spread, false
+	p.heard, p.again = true, now+newsAgain
+	return first, spread, true
 }
 
 // Keep notes that other nodes have parts of a bag, or get them now: until they have them, no thief gets
 // tasks of the bag, and of this work only thieves hear that found nothing here.
 func (b *Bulletin) Keep(job filch.JobID, now time.Duration) {
-	b.spread, b.kept, b.until = true, job, now+spreadKeep
+	b.kept = job
+	b.Press.Keep(now)
 }
 
 // Keeps reports whether thieves get no tasks of a job.
 func (b *Bulletin) Keeps(job filch.JobID, now time.Duration) bool {
-	return b.kept == job && b.until > now && !mutantUnkept
-}
-
-// Kept is when thieves get tasks again of the job that the node keeps; Never if the node keeps none.
-func (b *Bulletin) Kept(now time.Duration) time.Duration {
-	if b.until > now {
-		return b.until
-	}
-	return filch.Never
+	return b.kept == job && b.Press.Keeps(now)
 }
 
 // Idle notes that the node has no tasks for others: the next tasks are news.
@@ -69,19 +96,15 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 		b.Askers.Add(name)
 		b.Fresh = true
 	}
-	w.First, w.Urgent = !b.heard, b.Calls.Due(now, class)
-	many := m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Herald.due(now, w.Ready) && !mutantHoarse
-	if !b.Fresh && !w.Urgent && !many {
+	w.Urgent = b.Calls.Due(now, class)
+	w.many = m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Herald.due(now, w.Ready) && !mutantHoarse
+	due := false
+	if w.First, w.Spread, due = b.Press.Round(now, w.Urgent || w.many); !due {
 		return nil
 	}
-	if b.Fresh = now < b.again; b.Fresh {
-		return nil
-	}
-	if w.many = many; many {
+	if w.many {
 		b.Herald.told(now, w.Ready)
 	}
-	w.Spread, b.spread = b.spread, false
-	b.heard, b.again = true, now+newsAgain
 	return b.Askers.Tell(m, w, r)
 }
 

@@ -30,7 +30,7 @@ func TestHerald(t *testing.T) {
 		{"lifelines", 401, Lifeline, []look{{sec, 300, 0}}},
 	} {
 		m := slotted(c.nodes, func(int) int32 { return 2 })
-		b := Bulletin{heard: true}
+		b := Bulletin{Press: Press{heard: true}}
 		for i, l := range c.looks {
 			if l.ready == 0 {
 				b.Idle()

@@ -1,13 +1,17 @@
 package policy
 
-import "github.com/filch-hpc/filch"
+import (
+	"iter"
+
+	"github.com/filch-hpc/filch"
+)
 
 // The bounds of a spell without work in lifeline stealing: drawn nodes, then one request
 // over each lifeline, then silence until news comes. In an instance of 4^10 nodes a spell
 // costs at most 14 requests.
 const (
 	lifelineBase  = 4
-	lifelineDraws = 4 // w of GLB (X10, glb.GLBParameters)
+	LifelineDraws = 4 // w of GLB (X10, glb.GLBParameters)
 	lifelineTries = 2 // the drawn nodes, then the lifelines
 )
 
@@ -20,22 +24,34 @@ func (m *Members) lifelines(self filch.NodeName, reverse bool) []filch.NodeName 
 	if m.Find(self) < 0 {
 		return nil
 	}
-	order, me := m.byName(), m.place(self)
+	order := m.byName()
 	var names []filch.NodeName
-	for unit := 1; unit < len(order); unit *= lifelineBase {
-		for by := 1; by < lifelineBase; by++ {
-			to := withDigit(me, unit, -by)
-			if reverse {
-				to = withDigit(me, unit, by)
-			}
-			if to >= len(order) || !lends(m.At(order[to])) {
-				continue
-			}
-			names = append(names, m.At(order[to]).Name)
-			break
-		}
+	for to := range Lifelines(m.place(self), len(order), reverse, func(place int) bool { return lends(m.At(order[place])) }) {
+		names = append(names, m.At(order[to]).Name)
 	}
 	return names
+}
+
+// Lifelines yields the places, of n, to which a place has lifelines; with reverse, the places with
+// lifelines to this place.
+func Lifelines(me, n int, reverse bool, lends func(place int) bool) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for unit := 1; unit < n; unit *= lifelineBase {
+			for by := 1; by < lifelineBase; by++ {
+				to := withDigit(me, unit, -by)
+				if reverse {
+					to = withDigit(me, unit, by)
+				}
+				if to >= n || !lends(to) {
+					continue
+				}
+				if !yield(to) {
+					return
+				}
+				break
+			}
+		}
+	}
 }
 
 // withDigit adds by to the digit of value unit of a place, modulo the base.

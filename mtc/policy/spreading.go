@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"iter"
 	"math/bits"
 	"time"
 
@@ -74,13 +75,10 @@ func BagOf(self filch.NodeName, spec *record.Spec, tasks int64, free filch.Room)
 // Branches returns the parts of a bag for other nodes; the rest stays.
 func (s Spreading) Branches(m *Members, b *Bag, r *filch.Rand) (branches []Branch) {
 	others := m.Others(b.Self)
-	if s == spreadAuto && others > tellAll && b.Tasks > b.Free && !b.Alone {
-		s = spreadAll
-	}
-	if s == spreadAll && !mutantUnspread {
+	if s.ToAll(others, b.Tasks, b.Free, b.Alone) {
 		return m.Branches(b, m.before(b.Self))
 	}
-	n := s.nodes(others + 1)
+	n := s.Nodes(others + 1)
 	part := b.Tasks / int64(n)
 	if part == 0 {
 		return nil // fewer tasks than nodes: thieves are as fast
@@ -91,8 +89,16 @@ func (s Spreading) Branches(m *Members, b *Bag, r *filch.Rand) (branches []Branc
 	return branches
 }
 
-// nodes is the number of n nodes, at least one.
-func (s Spreading) nodes(n int) int {
+// ToAll reports whether a bag goes to all other nodes by a tree; see [Bag] for the last three.
+func (s Spreading) ToAll(others int, tasks, free int64, alone bool) bool {
+	if s == spreadAuto && others > tellAll && tasks > free && !alone {
+		s = spreadAll
+	}
+	return s == spreadAll && !mutantUnspread
+}
+
+// Nodes is the number of n nodes, at least one, where a bag does not go to all.
+func (s Spreading) Nodes(n int) int {
 	switch s {
 	case spreadLog:
 		n = bits.Len(uint(max(n, 1))) - 1
@@ -127,15 +133,31 @@ func (m *Members) Branches(b *Bag, last filch.NodeName) (branches []Branch) {
 			sums = append(sums, sums[len(sums)-1]+slotsOf(p))
 		}
 	}
-	parts, all := min(branchesMax, len(names)), sums[len(sums)-1]
-	upTo := func(k int) int64 { return b.Tasks * sums[k] / all }
-	for k := range parts {
-		lo, hi := k*len(names)/parts, (k+1)*len(names)/parts
-		if tasks := upTo(hi) - upTo(lo); tasks > 0 {
-			branches = append(branches, Branch{names[lo], names[hi-1], tasks})
-		}
+	for p := range Parts(b.Tasks, len(names), func(k int) int64 { return sums[k] }) {
+		branches = append(branches, Branch{names[p.Lo], names[p.Hi-1], p.Tasks})
 	}
 	return branches
+}
+
+// Part is the tasks of a bag for the nodes from Lo up to but not including Hi, counted from the node
+// behind the one that splits the bag.
+type Part struct {
+	Lo, Hi int
+	Tasks  int64
+}
+
+// Parts yields the parts of a bag for the n nodes behind a node. sum is the slots of the first k of
+// these nodes and of the node itself.
+func Parts(tasks int64, n int, sum func(k int) int64) iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		parts, all := min(branchesMax, n), sum(n)
+		for k := range parts {
+			lo, hi := k*n/parts, (k+1)*n/parts
+			if t := tasks*sum(hi)/all - tasks*sum(lo)/all; t > 0 && !yield(Part{lo, hi, t}) {
+				return
+			}
+		}
+	}
 }
 
 // slotsOf is a node's slots; 1 if they are not known.

@@ -92,7 +92,7 @@ func (m *Members) Choose(v Victims, s Search, r *filch.Rand) []filch.NodeName {
 		if s.Failures > 0 {
 			return m.lifelines(s.Self, false)
 		}
-		return m.told(s, lifelineDraws, r)
+		return m.told(s, LifelineDraws, r)
 	case NoStealing:
 		return nil
 	}
@@ -138,28 +138,40 @@ func (m *Members) Sample(self filch.NodeName, r *filch.Rand, fits func(*filch.Me
 
 // Draw picks k distinct nodes that fit, never self.
 func (m *Members) Draw(self filch.NodeName, k int, r *filch.Rand, fits func(*filch.Member) bool) []filch.NodeName {
-	var names []filch.NodeName
-	if n := m.Len(); 4*k < n {
-		for tries := 0; tries < 8*k && len(names) < k; tries++ {
-			p := m.At(int32(r.IntN(n)))
-			if p.Name != self && fits(p) && !slices.Contains(names, p.Name) {
-				names = append(names, p.Name)
+	drawn := Draw(nil, m.Len(), k, r, func(i int32) bool { p := m.At(i); return p.Name != self && fits(p) })
+	if len(drawn) == 0 {
+		return nil
+	}
+	names := make([]filch.NodeName, len(drawn))
+	for i, at := range drawn {
+		names[i] = m.At(at).Name
+	}
+	return names
+}
+
+// Draw picks k distinct numbers below n that fit, into a list.
+func Draw(list []int32, n, k int, r *filch.Rand, fits func(i int32) bool) []int32 {
+	list = list[:0]
+	if 4*k < n {
+		for tries := 0; tries < 8*k && len(list) < k; tries++ {
+			if i := int32(r.IntN(n)); fits(i) && !slices.Contains(list, i) {
+				list = append(list, i)
 			}
 		}
-		if len(names) > 0 {
-			return names
+		if len(list) > 0 {
+			return list
 		}
 	}
-	for i := range m.All() {
-		if p := m.At(int32(i)); p.Name != self && fits(p) {
-			names = append(names, p.Name)
+	for i := range int32(n) {
+		if fits(i) {
+			list = append(list, i)
 		}
 	}
-	for i := 0; i < min(k, len(names)); i++ { // the first k of a shuffle
-		j := i + r.IntN(len(names)-i)
-		names[i], names[j] = names[j], names[i]
+	for i := 0; i < min(k, len(list)); i++ { // the first k of a shuffle
+		j := i + r.IntN(len(list)-i)
+		list[i], list[j] = list[j], list[i]
 	}
-	return names[:min(k, len(names))]
+	return list[:min(k, len(list))]
 }
 
 // Half is half of n, rounded up, so that a single task can be stolen too; the
