@@ -84,7 +84,7 @@ test: ## what every user can: units, scenes, scripts, some seeds, real MPI on vi
 # SIZED those with simulations that are smaller with -short, and LARGE names these. TIMED
 # names the tests of ./launcher/proc that -short leaves out.
 ROOTED   := ./testbed/dashboard ./testbed/metrics ./testbed/netns ./testbed/mpi ./testbed/faults ./testbed/slurm
-SIZED    := ./launcher/node ./mtc ./testbed/sim/baseline ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+SIZED    := ./launcher/node ./mtc ./testbed/sim/baseline ./testbed/sim/flat ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 LARGE    := ^TestChaos|^TestCrashAtEveryStep$$|^TestResumeFinishes|Seeds$$|^TestStoreDrains$$|^TestEfficiency$$|^TestMatrix
 TIMED    := ^TestSilentLauncher$$|^TestKeeperStopped
 
@@ -119,6 +119,7 @@ sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault se
 	$(GO) run ./testbed/sim/store/cmd -seeds $(SEEDS)
 	$(GO) run ./testbed/sim/makespan/cmd
 	$(GO) run ./testbed/sim/baseline/cmd
+	$(GO) run ./testbed/sim/flat/cmd -nodes 100000
 	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
 
 sim-million: ## a million seeds of the metadata store: hours
