@@ -21,7 +21,7 @@ import (
 
 // Defaults of filch pool add.
 const (
-	idleUsual   = 5 * time.Minute
+	idleUsual   = 3 * time.Minute
 	withinUsual = time.Minute
 	growUsual   = 64
 )
