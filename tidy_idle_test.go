@@ -108,6 +108,7 @@ var idleExports = map[string]string{
 	"mtc/policy.Draw":                    testbedOnly,
 	"mtc/policy.LifelineDraws":           testbedOnly,
 	"mtc/policy.Lifelines":               testbedOnly,
+	"mtc/policy.News.Feeds":              testbedOnly,
 	"mtc/policy.News.Least":              testbedOnly,
 	"mtc/policy.Parts":                   testbedOnly,
 	"mtc/policy.Spreading.ToAll":         testbedOnly,

@@ -28,6 +28,15 @@ func TestKeptBagIsNoNews(t *testing.T) {
 	if got := b.Round(now, 0, m, w, new(filch.Rand)); !slices.Equal(got, []filch.NodeName{m.At(5).Name}) {
 		t.Errorf("%v hear of the kept tasks, want the node that asked", got)
 	}
+	for _, w.Victims = range []Victims{Random, Lifeline} {
+		b := Bulletin{}
+		b.Keep(7, at)
+		b.Idle()
+		if got := b.Round(now, 0, m, w, new(filch.Rand)); len(got) > 0 {
+			t.Errorf("with victims %v, %v hear of the first tasks here, and have parts of the bag", w.Victims, got)
+		}
+	}
+	w.Victims = ByDefault
 	b.Idle()
 	if got := b.Round(now+time.Second, 0, m, w, new(filch.Rand)); len(got) < 6 {
 		t.Errorf("%d nodes hear of later tasks, want some drawn ones", len(got))

@@ -63,8 +63,14 @@ func withDigit(place, unit, by int) int {
 // fed names the nodes that have lifelines to a node with its first work: these hear of the
 // work as if each had found nothing there before.
 func (m *Members) fed(w News) []filch.NodeName {
-	if w.Victims != Lifeline || !w.First || mutantUnfed {
+	if !w.Feeds() {
 		return nil
 	}
 	return m.lifelines(w.Self, true)
+}
+
+// Feeds reports whether the nodes with lifelines to a node hear of its work, asked or not. Nodes that
+// have parts of the work themselves do not: they ask here first when they have nothing else.
+func (w *News) Feeds() bool {
+	return w.Victims == Lifeline && w.First && !w.Spread && !mutantUnfed
 }

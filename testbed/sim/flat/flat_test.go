@@ -21,6 +21,9 @@ func bars(t *testing.T, nodes int, overhead time.Duration) {
 	if r.Makespan-o.Ideal() > overhead {
 		t.Errorf("a bag on %d nodes takes %v longer than the ideal, want at most %v", nodes, r.Makespan-o.Ideal(), overhead)
 	}
+	if sent > 30 {
+		t.Errorf("%d nodes send %.1f messages each, want at most 30", nodes, sent)
+	}
 	if bytes > 400 {
 		t.Errorf("%d nodes take %d B each, want at most 400", nodes, bytes)
 	}

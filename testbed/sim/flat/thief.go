@@ -184,7 +184,7 @@ func (s *Sim) tell(i uint32) {
 	n := s.opt.Nodes - 1
 	news := policy.News{First: first, Spread: spread, Victims: s.opt.Victims}
 	told := s.askers.take(s.picked[:0], i)
-	if first && s.opt.Victims == policy.Lifeline {
+	if news.Feeds() {
 		for to := range policy.Lifelines(int(i), s.opt.Nodes, true, lends) {
 			if !slices.Contains(told, int32(to)) {
 				told = append(told, int32(to))
