@@ -171,3 +171,19 @@ func TestAllClientsThatAddHearOfTheEndOfTheirNode(t *testing.T) {
 		t.Errorf("%+v, want at least the 4040 ok that were said to be added", n.Tally)
 	}
 }
+
+// Who adds a task after the end of the one before does not wait for the next look for its line.
+func TestTasksAddedOneByOneBeginSoon(t *testing.T) {
+	w := newNet(t, 1, 4)
+	w.chores.lasts = ms
+	h := w.nodes["n1"]
+	open := w.bag("n1", 1, 1, func(s *submit.Job) { s.Open, s.Lines, s.Spec.Payloads = true, linesOf(1), true })
+	w.run(50 * ms)
+	for i := range int32(20) {
+		h.input(func(out *launcher.Outbox) { h.node.GrowTasks(w.Now(), 1, open, i+1, 0, linesOf(1), out) })
+		w.run(10 * ms)
+		if got := w.chores.begun["n1"]; got != int(i)+2 {
+			t.Fatalf("10ms after task %d was added %d had begun", i+1, got)
+		}
+	}
+}

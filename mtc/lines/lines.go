@@ -12,9 +12,11 @@ import (
 const kept = 256
 
 // How often a node looks up a line that the store does not have yet, and the job
-// meanwhile, to learn the last adder.
+// meanwhile, to learn the last adder. The first wait, which doubles, is about the time between the
+// commit of an addition and the write of its lines: whoever adds single tasks, each after the end
+// of the one before, waits for it with each task.
 const (
-	lineAgain    = 20 * time.Millisecond
+	lineAgain    = time.Millisecond
 	lineAgainMax = 500 * time.Millisecond
 	lineJobAgain = time.Second
 )
