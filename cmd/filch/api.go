@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
@@ -35,7 +36,18 @@ standard input, or when the launcher ends.`,
 			defer sock.Close()
 			said := make(chan error, 1)
 			go func() { said <- forward(sock) }()
+			unread := make(chan struct{})
+			go func() {
+				awaitNoReader(os.Stdout)
+				close(unread)
+				sock.Close()
+			}()
 			_, err = io.Copy(os.Stdout, sock)
+			select {
+			case <-unread:
+				err = syscall.EPIPE
+			default:
+			}
 			if errors.Is(err, syscall.EPIPE) {
 				return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 			}
@@ -46,6 +58,17 @@ standard input, or when the launcher ends.`,
 				return filch.Errorf(filch.Unavailable, "the launcher of %s on %s closed the connection", dir.Instance, dir.Node)
 			}
 		},
+	}
+}
+
+// awaitNoReader waits until no process reads f: a program with nothing to write would never
+// notice. For a file that is no pipe, awaitNoReader waits for ever.
+func awaitNoReader(f *os.File) {
+	p := []unix.PollFd{{Fd: int32(f.Fd())}}
+	for p[0].Revents&(unix.POLLERR|unix.POLLHUP) == 0 {
+		if _, err := unix.Poll(p, -1); err != nil && err != unix.EINTR || p[0].Revents&unix.POLLNVAL != 0 {
+			select {}
+		}
 	}
 }
 
