@@ -97,12 +97,13 @@ func stagesOf(files *staging.Files, self filch.NodeName, h *launcher.TaskNow) []
 const maxMoves = 16
 
 // findWay completes an ended task with what the nodes remember where it was: the node that
-// ran the task, the node that had the task before, and so on.
+// ran the task, the node that had the task before, and so on. Where one of these does not answer,
+// the nodes before it are not known, and all nodes are asked.
 func (sv *Server) findWay(task *launcher.Task, place int32) {
 	args := []string{task.Job.String(), strconv.Itoa(int(task.Index)), strconv.Itoa(int(place))}
 	var way []launcher.TaskTime
-	asked := map[filch.NodeName]bool{"": true}
-	for next := []filch.NodeName{task.Node}; len(next) > 0 && len(asked) <= maxMoves; next = next[1:] {
+	asked, lost := map[filch.NodeName]bool{"": true}, false
+	for next := []filch.NodeName{sv.in.Self, task.Node}; len(next) > 0 && len(asked) <= maxMoves; next = next[1:] {
 		if asked[next[0]] {
 			continue
 		}
@@ -115,12 +116,20 @@ func (sv *Server) findWay(task *launcher.Task, place int32) {
 			err = sv.daemon.Questions.Ask(next[0], peers.AskWait, wire.Query{Verb: wire.VerbTaskNow, Args: args}, &h)
 		}
 		if err != nil {
-			continue // its part of the way is not known
+			lost = true
+			continue
 		}
 		way = append(way, h.Times...)
 		for _, a := range h.Times {
 			next = append(next, a.From)
 		}
+	}
+	if lost {
+		peers.AskAll(sv.daemon.Questions, wire.Query{Verb: wire.VerbTaskNow, Args: args}, func(m peers.Member, h launcher.TaskNow, err error) {
+			if err == nil && !asked[m.Name] {
+				way = append(way, h.Times...)
+			}
+		})
 	}
 	task.AddTimes(way)
 }
