@@ -145,7 +145,8 @@ class _State:
                     if call.future.cancel():
                         call.future.set_running_or_notify_cancel()
             self.cond.notify_all()
-        if wait and threading.current_thread() is not self.thread:
+        # A callback of a future runs on a thread that the end needs.
+        if wait and threading.current_thread().name not in ("filch-api", "filch-results", "filch-executor"):
             self.thread.join()
 
     # On the thread of the connection.

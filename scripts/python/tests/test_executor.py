@@ -1,3 +1,4 @@
+import asyncio
 import os
 import tempfile
 import threading
@@ -89,6 +90,31 @@ class ExecutorTest(unittest.TestCase):
             self.assertEqual([f.result(60) for f in held], ["held"] * 3)
             self.executor.shutdown()
             self.assertFalse(os.path.exists(os.path.join(d, "ran")))
+
+    def test_callbacks_may_submit_and_shut_down(self):
+        got, done = [], threading.Event()
+
+        def end(f):
+            got.append(f.result())
+            self.executor.shutdown()
+            done.set()
+
+        def more(f):
+            got.append(f.result())
+            self.executor.submit(calls.square, 5).add_done_callback(end)
+
+        self.executor.submit(calls.square, 4).add_done_callback(more)
+        self.assertTrue(done.wait(60))
+        self.assertEqual(got, [16, 25])
+
+    def test_asyncio(self):
+        async def work():
+            loop = asyncio.get_running_loop()
+            first = await loop.run_in_executor(self.executor, calls.square, 3)
+            rest = await asyncio.gather(*(asyncio.wrap_future(self.executor.submit(calls.square, n)) for n in range(20)))
+            return first, rest
+
+        self.assertEqual(asyncio.run(work()), (9, [n * n for n in range(20)]))
 
     def test_shutdown(self):
         self.executor.shutdown(wait=False)
