@@ -35,8 +35,8 @@ func build(t *testing.T, dir string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// newSite brings an instance up; nodes of 0 is none.
-func newSite(t *testing.T, nodes, slots int) *site {
+// newSite brings an instance up. Options are of venv.
+func newSite(t *testing.T, nodes, slots int, options ...string) *site {
 	t.Helper()
 	bin, err := rig.Product()
 	if err != nil {
@@ -57,7 +57,7 @@ func newSite(t *testing.T, nodes, slots int) *site {
 		t.Fatal(err)
 	}
 	// Without pip, which would need another package of Debian: a pure wheel is unpacked.
-	s.must(exec.Command(python, "-m", "venv", "--without-pip", filepath.Join(dir, "venv")))
+	s.must(exec.Command(python, append([]string{"-m", "venv", "--without-pip", filepath.Join(dir, "venv")}, options...)...))
 	packages, err := filepath.Glob(filepath.Join(dir, "venv/lib/python3*/site-packages"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("the venv has the folders of packages %v, %v", packages, err)
@@ -118,6 +118,9 @@ func TestWheel(t *testing.T) {
 }
 
 func TestExecutor(t *testing.T) { newSite(t, 2, 2).run("test_executor.py") }
+
+// mpi4py is a package of Debian.
+func TestMapMPI(t *testing.T) { newSite(t, 2, 2, "--system-site-packages").run("test_mpi.py") }
 
 func TestDeadLaunchers(t *testing.T) { newSite(t, 3, 1).run("test_launcher.py") }
 

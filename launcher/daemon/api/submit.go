@@ -32,6 +32,7 @@ type submitArgs struct {
 	Time  string            `json:"time" doc:"limit: 90s, 10m, 1h30m"`
 	Ranks int32             `json:"ranks" doc:"a run of so many ranks; 0: a bag of tasks"`
 	Nodes string            `json:"nodes" doc:"of a run: on so many nodes, 2 or 2-4"`
+	MPI   string            `json:"mpi" doc:"of a run: how MPI wires up, as --mpi of filch run; none given: auto"`
 
 	Tasks   int32    `json:"tasks" doc:"of a bag without lines: so many tasks, with the numbers from 0 in FILCH_TASK; none: 1"`
 	Lines   []string `json:"lines" doc:"of a bag: a task for each line, in FILCH_LINE"`
@@ -74,8 +75,8 @@ func (a *submitArgs) check() error {
 		return filch.Errorf(filch.Invalid, "there is nothing to run: argv has no program")
 	case a.Ranks > 0 && (a.Tasks > 0 || len(a.Lines) > 0 || a.Worker || a.Open || a.AtOnce > 0 || a.Retries > 0 || a.Crashes != nil || a.Once || a.Copies > 0 || a.Keep != ""):
 		return filch.Errorf(filch.Invalid, "ranks makes a run, and a run takes no field of a bag")
-	case a.Ranks == 0 && a.Nodes != "":
-		return filch.Errorf(filch.Invalid, "nodes is for runs")
+	case a.Ranks == 0 && a.Nodes+a.MPI != "":
+		return filch.Errorf(filch.Invalid, "nodes and mpi are for runs")
 	case a.Tasks > 0 && (len(a.Lines) > 0 || a.Open):
 		return filch.Errorf(filch.Invalid, "tasks does not go with lines or open")
 	case a.Once && (a.Retries > 0 || a.Copies > 0):
@@ -119,7 +120,7 @@ func (a *submitArgs) umask() uint32 {
 
 func (a *submitArgs) submitRun(ctx context.Context, c *call) (any, error) {
 	words := []string{"--detach", "-n", strconv.Itoa(int(a.Ranks)), "-c", strconv.Itoa(int(max(a.Cpus, 1)))}
-	for _, o := range [...][2]string{{"-N", a.Nodes}, {"--mem", a.Mem}, {"-t", a.Time}, {"-J", a.Name}, {"--gpus-per-task", a.GPUs}} {
+	for _, o := range [...][2]string{{"-N", a.Nodes}, {"--mem", a.Mem}, {"-t", a.Time}, {"-J", a.Name}, {"--gpus-per-task", a.GPUs}, {"--mpi", a.MPI}} {
 		if o[1] != "" {
 			words = append(words, o[0], o[1])
 		}

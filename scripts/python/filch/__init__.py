@@ -1,11 +1,13 @@
 """Run Python calls and MPI programs on the nodes of a filch instance.
 
 ``Executor`` is a ``concurrent.futures.Executor`` whose calls run in Python interpreters on the
-nodes; ``run`` runs a program of ranks. Both speak with a launcher through ``filch api``.
+nodes; ``map_mpi`` calls a function in the ranks of MPI programs; ``run`` runs a program of ranks. All speak with a launcher through ``filch api``.
 """
 
 from ._api import ApiError, Connection, LauncherLost
-from ._executor import CallLost, Executor, Future, RemoteError, WorkerDied
+from ._codec import RemoteError
+from ._executor import CallLost, Executor, Future, WorkerDied
+from ._mpi import map_mpi
 from ._run import Completed, Rank, RunFailed, run
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "RemoteError",
     "RunFailed",
     "WorkerDied",
+    "map_mpi",
     "run",
 ]
 __version__ = "0.1.0"

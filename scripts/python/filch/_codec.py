@@ -6,8 +6,9 @@ import base64
 import io
 import os
 import pickle
+import tempfile
 import traceback
-from typing import Any, BinaryIO, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Mapping, Optional, Tuple
 
 try:
     import cloudpickle as pickler
@@ -79,6 +80,82 @@ def load(word: bytes, keep: bool = False) -> Any:
     if not keep:
         os.unlink(path)
     return obj
+
+
+def new_folder(base: Optional[str]) -> str:
+    """A new folder that all nodes see, as far as they see the home."""
+    base = base or os.path.join(os.path.expanduser("~"), ".cache", "filch", "python")
+    os.makedirs(base, mode=0o700, exist_ok=True)
+    return tempfile.mkdtemp(prefix="calls-", dir=base)
+
+
+def variables(env: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    """The environment of interpreters, which find this package."""
+    all_variables = dict(os.environ if env is None else env)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    all_variables["PYTHONPATH"] = os.pathsep.join(p for p in (package, all_variables.get("PYTHONPATH")) if p)
+    return all_variables
+
+
+def write_setup(path: str, initializer: Optional[Callable[..., Any]], initargs: Tuple[Any, ...]) -> None:
+    """Writes what makes an interpreter like that of the program."""
+    from multiprocessing import process, spawn
+
+    data = spawn.get_preparation_data("filch")
+    data["authkey"] = bytes(process.current_process().authkey)
+    for word in ("log_to_stderr", "start_method"):
+        data.pop(word, None)
+    with open(path, "wb", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        pickle.dump(data, f)
+        f.write(pickler.dumps((initializer, initargs), PROTOCOL))
+
+
+def read_setup(path: str) -> Tuple[Optional[Callable[..., Any]], Tuple[Any, ...]]:
+    """Makes this interpreter like that of the program, as multiprocessing's spawn does, and returns
+    the initializer."""
+    from multiprocessing import process, spawn
+
+    with open(path, "rb") as f:
+        data = pickle.load(f)
+        process.current_process().authkey = data.pop("authkey")
+        main = {k: data.pop(k) for k in list(data) if k.startswith("init_main")}
+        spawn.prepare(data)
+        spawn.prepare(main)
+        initializer, initargs = pickle.loads(f.read())
+    return initializer, initargs
+
+
+def revive(value: Tuple[Optional[bytes], str, str]) -> BaseException:
+    """The exception that describe has described."""
+    data, text, trace = value
+    error: BaseException
+    try:
+        error = pickle.loads(data) if data is not None else RemoteError(text, trace)
+    except BaseException:
+        error = RemoteError(text, trace)
+    error.__cause__ = RemoteTraceback(f'\n"""\n{trace}"""')
+    return error
+
+
+class RemoteError(Exception):
+    """A call raised an exception that cannot be brought here. ``text`` names the exception."""
+
+    def __init__(self, text: str, remote_traceback: str = "") -> None:
+        super().__init__(text)
+        self.text, self.remote_traceback = text, remote_traceback
+
+    def __reduce__(self) -> Any:
+        return RemoteError, (self.text, self.remote_traceback)
+
+
+class RemoteTraceback(Exception):
+    """The traceback of a call, as the cause of its exception."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def describe(e: BaseException) -> Tuple[Optional[bytes], str, str]:

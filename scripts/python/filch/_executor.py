@@ -8,7 +8,6 @@ import os
 import pickle
 import shutil
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -37,27 +36,6 @@ class WorkerDied(RuntimeError):
 
 class CallLost(RuntimeError):
     """The call may have run, and its result is lost with a node or a launcher."""
-
-
-class RemoteError(Exception):
-    """A call raised an exception that cannot be brought here. ``text`` names the exception."""
-
-    def __init__(self, text: str, remote_traceback: str = "") -> None:
-        super().__init__(text)
-        self.text, self.remote_traceback = text, remote_traceback
-
-    def __reduce__(self) -> Any:
-        return RemoteError, (self.text, self.remote_traceback)
-
-
-class _Traceback(Exception):
-    """The traceback of a call, as the cause of its exception."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class Future(futures.Future):
@@ -240,7 +218,7 @@ class _State:
             return
         if what == "unready":
             error = futures.BrokenExecutor(f"the initializer failed on a node: {rest[0][1]}")
-            error.__cause__ = _Traceback(rest[0][2])
+            error.__cause__ = _codec.RemoteTraceback(rest[0][2])
             with self.cond:
                 self.broken = self.broken or error
                 self.cond.notify_all()
@@ -491,14 +469,7 @@ def finish(future: Future, ok: bool, value: Any) -> None:
         except futures.InvalidStateError:
             pass
         return
-    data, text, trace = value
-    error: BaseException
-    try:
-        error = pickle.loads(data) if data is not None else RemoteError(text, trace)
-    except BaseException:
-        error = RemoteError(text, trace)
-    error.__cause__ = _Traceback(f'\n"""\n{trace}"""')
-    set_exception(future, error)
+    set_exception(future, _codec.revive(value))
 
 
 def set_exception(future: Future, error: BaseException) -> None:
@@ -564,14 +535,10 @@ class Executor(futures.Executor):
             raise TypeError("initializer must be a callable")
         if _exiting:
             raise RuntimeError("cannot start an executor at interpreter shutdown")
-        base = folder or os.path.join(os.path.expanduser("~"), ".cache", "filch", "python")
-        os.makedirs(base, mode=0o700, exist_ok=True)
-        own = tempfile.mkdtemp(prefix="executor-", dir=base)
+        own = _codec.new_folder(folder)
         setup = os.path.join(own, "setup")
-        self._write_setup(setup, initializer, initargs)
-        package = os.path.dirname(os.path.abspath(__file__))
-        variables = dict(os.environ if env is None else env)
-        variables["PYTHONPATH"] = os.pathsep.join(p for p in (os.path.dirname(package), variables.get("PYTHONPATH")) if p)
+        _codec.write_setup(setup, initializer, initargs)
+        variables = _codec.variables(env)
         submit: Dict[str, Any] = {
             "argv": [python or sys.executable, "-m", "filch._worker", setup],
             "name": name or f"python-{uuid.uuid4().hex[:8]}",
@@ -608,18 +575,6 @@ class Executor(futures.Executor):
         self._state.thread.start()
         self._finalize = weakref.finalize(self, _State.stop, self._state, False, False)
         self._finalize.atexit = False
-
-    @staticmethod
-    def _write_setup(path: str, initializer: Optional[Callable[..., Any]], initargs: Tuple[Any, ...]) -> None:
-        from multiprocessing import process, spawn
-
-        data = spawn.get_preparation_data("filch")
-        data["authkey"] = bytes(process.current_process().authkey)
-        for word in ("log_to_stderr", "start_method"):
-            data.pop(word, None)
-        with open(path, "wb", opener=lambda p, f: os.open(p, f, 0o600)) as f:
-            pickle.dump(data, f)
-            f.write(_codec.pickler.dumps((initializer, initargs), _codec.PROTOCOL))
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "futures.Future[T]":
         future = Future()

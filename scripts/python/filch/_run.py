@@ -69,6 +69,7 @@ def run(
     ranks: int = 1,
     *,
     nodes: Optional[str] = None,
+    mpi: Optional[str] = None,
     cpus: int = 1,
     gpus: Optional[str] = None,
     mem: Optional[str] = None,
@@ -93,33 +94,37 @@ def run(
         "cwd": os.path.abspath(cwd or os.getcwd()),
         "env": dict(os.environ if env is None else env),
     }
-    for key, value in (("nodes", nodes), ("gpus", gpus), ("mem", mem), ("time", time), ("name", name)):
+    for key, value in (("nodes", nodes), ("mpi", mpi), ("gpus", gpus), ("mem", mem), ("time", time), ("name", name)):
         if value is not None:
             fields[key] = str(value)
     with Connection(instance, command) as c:
-        job = c.ask("submit", **fields)["job"]
-        try:
-            found: List[Rank] = []
-            ended: List[Any] = []
-
-            done = threading.Event()
-
-            def end(result: Any, error: Optional[Exception]) -> None:
-                ended.extend((result, error))
-                done.set()
-
-            def news(n: Dict[str, Any]) -> None:
-                found.append(Rank(n["rank"], n.get("node", ""), n["exit_code"], stream(n.get("stdout")), stream(n.get("stderr"))))
-
-            c.send("results", end, news, job=job, follow=True, output=output)
-            done.wait()
-        except KeyboardInterrupt:
-            c.ask("cancel", job=job, reason="Ctrl-C in Python")
-            raise
-    if ended[1] is not None:
-        raise ended[1]
-    info = ended[0]
-    completed = Completed(job, list(fields["argv"]), info["state"], info["exit_code"], info.get("cause", ""), sorted(found))
+        completed = run_over(c, fields, output)
     if check and completed.exit_code != 0:
         raise RunFailed(completed)
     return completed
+
+
+def run_over(c: Connection, fields: Dict[str, Any], output: int) -> Completed:
+    """Runs a program over a connection, and returns when all ranks have ended."""
+    job = c.ask("submit", **fields)["job"]
+    found: List[Rank] = []
+    ended: List[Any] = []
+    done = threading.Event()
+
+    def end(result: Any, error: Optional[Exception]) -> None:
+        ended.extend((result, error))
+        done.set()
+
+    def news(n: Dict[str, Any]) -> None:
+        found.append(Rank(n["rank"], n.get("node", ""), n["exit_code"], stream(n.get("stdout")), stream(n.get("stderr"))))
+
+    try:
+        c.send("results", end, news, job=job, follow=True, output=output)
+        done.wait()
+    except KeyboardInterrupt:
+        c.ask("cancel", job=job, reason="Ctrl-C in Python")
+        raise
+    if ended[1] is not None:
+        raise ended[1]
+    info = ended[0]
+    return Completed(job, list(fields["argv"]), info["state"], info["exit_code"], info.get("cause", ""), sorted(found))

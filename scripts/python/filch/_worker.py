@@ -7,7 +7,6 @@ output. The last line that a call leaves on standard error is its result.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import time
 from typing import Any, Callable, List, Tuple
@@ -16,16 +15,8 @@ from . import _codec
 
 
 def prepare(setup: str) -> None:
-    """Makes this interpreter like that of the program, as multiprocessing's spawn does."""
-    from multiprocessing import process, spawn
-
-    with open(setup, "rb") as f:
-        data = pickle.load(f)
-        process.current_process().authkey = data.pop("authkey")
-        main = {k: data.pop(k) for k in list(data) if k.startswith("init_main")}
-        spawn.prepare(data)
-        spawn.prepare(main)
-        initializer, initargs = pickle.loads(f.read())
+    """Makes this interpreter ready for calls."""
+    initializer, initargs = _codec.read_setup(setup)
     if initializer is not None:
         initializer(*initargs)
 

@@ -113,3 +113,25 @@ def slow_note(path, name):
     note(path, name)
     time.sleep(0.02)
     return name
+
+
+def total(n, more):
+    """In the ranks of MPI: the number of ranks, and a sum over them."""
+    from mpi4py import MPI
+
+    if n == "wrong":
+        raise ValueError(n)
+    world = MPI.COMM_WORLD
+    return world.Get_size(), world.allreduce(n + world.Get_rank()) + more
+
+
+def one_fails(_):
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.Get_rank() == 1:
+        raise ArithmeticError("in rank 1")
+    MPI.COMM_WORLD.barrier()
+
+
+def dies(_):
+    os.kill(os.getpid(), signal.SIGKILL)
