@@ -104,7 +104,7 @@ rooted:
 	$(call SUM,timed) --packages ./launcher/proc -- -run '$(TIMED)' -vet=off -count=$(COUNT) -timeout 15m
 
 simulations:
-	$(GO) test -count=1 -timeout 30m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/before ./mtc/plan ./mtc/policy ./mtc/queue ./mtc/record ./mtc/search
+	$(GO) test -count=1 -timeout 30m -tags mutants -run '^Test(Store)?Mutants' ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/makespan ./testbed/sim/tasks ./launcher/node ./mtc ./mtc/before ./mtc/plan ./mtc/policy ./mtc/queue ./mtc/record ./mtc/search
 	$(GO) test -count=1 -tags mutants -run '^TestMutants' ./dht/members ./dht/store ./slots ./testbed/sim/pool
 	$(call SUM,large) --packages '$(SIZED)' -- -run '$(LARGE)' -vet=off -p 1 -count=$(COUNT) -timeout 30m
 

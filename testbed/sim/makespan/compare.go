@@ -26,6 +26,7 @@ type Took struct {
 	Messages int           // between cores
 	Merges   int           // operations on records
 	Given    int           // tasks that hosts offered unasked
+	Late     int           // tasks bound to a host that were offered once more
 	Bundles  int           // see [tasks.Stats]
 	Waited   time.Duration // from the submission to the start, the sum of all tasks
 }
@@ -65,7 +66,7 @@ func run(w *Workflow, hosts int, p policy.Policy, seed uint64, network int64, di
 	for _, n := range world.Stats.Messages {
 		t.Messages += n
 	}
-	t.Merges, t.Bundles, t.Given = world.Stats.Merges, world.Stats.Bundles, world.Stats.Given
+	t.Merges, t.Bundles, t.Given, t.Late = world.Stats.Merges, world.Stats.Bundles, world.Stats.Given, world.Stats.Late
 	t.Time, t.Local = world.Stats.Finished[1], 1
 	for _, at := range world.Began(1) {
 		t.Waited += at

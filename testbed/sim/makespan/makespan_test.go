@@ -213,6 +213,30 @@ func TestManyNodesHearOfAWorkflow(t *testing.T) {
 	}
 }
 
+// TestLateBinding: of a random graph of MATRIX v2, the policy binds tasks to the host of their input, and
+// hosts that are free and have the input get some of these tasks after all. With mdl none.
+func TestLateBinding(t *testing.T) {
+	for _, w := range Workloads(1, 8*slotsEach) {
+		if w.Name != "random" {
+			continue
+		}
+		for _, k := range []policy.Kind{policy.ADAGE, policy.Auto, policy.MDL} {
+			late := 0
+			for seed := range 3 {
+				r, err := Run(&w, 8, policy.Policy{Kind: k}, uint64(seed)+1, Gigabit)
+				if err != nil {
+					t.Fatal(err)
+				}
+				late += r.Late
+			}
+			t.Logf("figure: %s: %d of %d tasks were offered once more", k, late, 3*len(w.Nodes))
+			if (late > 0) != k.Asks() {
+				t.Errorf("%s: %d bound tasks were offered once more", k, late)
+			}
+		}
+	}
+}
+
 // TestStoppedThieves: tasks that become ready after thieves stopped for good stay on one host.
 func TestStoppedThieves(t *testing.T) {
 	w := late(stopAfter, 64)

@@ -39,3 +39,15 @@ func gifts(m message.Message) (n int) {
 	}
 	return n + len(o.Tasks)
 }
+
+// late counts the tasks that an offer to a thief takes from the queue of tasks bound to a node.
+func late(m message.Message) (n int) {
+	if o, is := m.(*message.Offer); is && o.Ask != 0 {
+		for i := range o.Tasks {
+			if o.Tasks[i].Dedicated {
+				n++
+			}
+		}
+	}
+	return n
+}

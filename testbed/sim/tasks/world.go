@@ -76,6 +76,7 @@ type Stats struct {
 	Input     int64 // bytes that the tasks of workflows read
 	Moved     int64 // of these, from other hosts
 	Given     int   // tasks in offers that nobody asked for
+	Late      int   // bound tasks in offers to nodes with their input
 	Bundles   int   // that the ends would fill in a response queue: see [bundle]
 }
 
@@ -249,6 +250,7 @@ func (w *World) send(h *host, s mtc.Send) {
 	kind := fmt.Sprintf("%T", s.Message)[len("*mtc."):]
 	w.Stats.Messages[kind]++
 	w.Stats.Given += gifts(s.Message)
+	w.Stats.Late += late(s.Message)
 	incarnation := to.incarnation
 	h.Send(&to.Host, func() {
 		if to.incarnation != incarnation {
