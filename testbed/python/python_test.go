@@ -119,8 +119,13 @@ func TestWheel(t *testing.T) {
 
 func TestExecutor(t *testing.T) { newSite(t, 2, 2).run("test_executor.py") }
 
-// mpi4py is a package of Debian.
-func TestMapMPI(t *testing.T) { newSite(t, 2, 2, "--system-site-packages").run("test_mpi.py") }
+// mpi4py, joblib and cloudpickle are packages of Debian.
+func TestWithPackages(t *testing.T) {
+	s := newSite(t, 2, 2, "--system-site-packages")
+	for _, file := range []string{"test_mpi.py", "test_joblib.py", "test_executor.py"} {
+		s.run(file)
+	}
+}
 
 func TestDeadLaunchers(t *testing.T) { newSite(t, 3, 1).run("test_launcher.py") }
 

@@ -576,6 +576,11 @@ class Executor(futures.Executor):
         self._finalize = weakref.finalize(self, _State.stop, self._state, False, False)
         self._finalize.atexit = False
 
+    @property
+    def workers(self) -> int:
+        """How many interpreters run at a time, as far as the slots of the instance tell."""
+        return self._state.workers
+
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "futures.Future[T]":
         future = Future()
         self._state.put(_Call(future, fn, args, kwargs, None))

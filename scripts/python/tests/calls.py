@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 LIMIT = 60
@@ -19,7 +20,7 @@ class Sticky(Exception):
 
     def __init__(self):
         super().__init__("sticky")
-        self.lock = open(os.devnull)
+        self.lock = threading.Lock()
 
 
 def square(x):
@@ -43,7 +44,7 @@ def sticky():
 
 
 def unpicklable():
-    return open(os.devnull)
+    return threading.Lock()
 
 
 def leave():
