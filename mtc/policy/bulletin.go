@@ -12,11 +12,11 @@ const newsAgain = time.Millisecond
 // Bulletin is a node's news of work for thieves: when the news go out, and to which nodes.
 type Bulletin struct {
 	Press
-	Askers Askers
-	Comers Comers
-	Calls  Calls
-	Herald Herald
-	kept   filch.JobID
+	Askers    Askers
+	Comers    Comers
+	Calls     Calls
+	Announcer Announcer
+	kept      filch.JobID
 }
 
 // Press is when a node's news go out.
@@ -73,7 +73,7 @@ func (b *Bulletin) Keeps(job filch.JobID, now time.Duration) bool {
 func (b *Bulletin) Idle() {
 	b.Fresh = true
 	b.Calls.Idle()
-	b.Herald.Idle()
+	b.Announcer.Idle()
 }
 
 // Came takes in a node that came. In a small instance that has had work, the node hears of work
@@ -97,20 +97,20 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 		b.Fresh = true
 	}
 	w.Urgent = b.Calls.Due(now, class)
-	w.many = m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Herald.due(now, w.Ready) && !mutantHoarse
+	w.many = m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Announcer.due(now, w.Ready) && !mutantFewTold
 	due := false
 	if w.First, w.Spread, due = b.Press.Round(now, w.Urgent || w.many); !due {
 		return nil
 	}
 	if w.many {
-		b.Herald.told(now, w.Ready)
+		b.Announcer.told(now, w.Ready)
 	}
 	return b.Askers.Tell(m, w, r)
 }
 
 // Next is when a round is due in any case, after a look at now.
 func (b *Bulletin) Next(now time.Duration) time.Duration {
-	next := min(b.Comers.Next(), b.Kept(now), b.Herald.Next())
+	next := min(b.Comers.Next(), b.Kept(now), b.Announcer.Next())
 	if at := b.Calls.Next(); at > now {
 		return min(at, next)
 	}

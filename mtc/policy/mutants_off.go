@@ -17,7 +17,7 @@ const (
 	mutantHalfDown    = false
 	mutantDrainKeeps  = false
 	mutantUnset       = false
-	mutantHoarse      = false
+	mutantFewTold     = false
 	mutantFertile     = false
 	mutantGreedy      = false
 	mutantKeepsAll    = false

@@ -46,7 +46,7 @@ var (
 	mutantGuessStays  bool // the mean of ended tasks counts for nothing
 	mutantTTFalls     bool // tt of FLDS never rises again
 	mutantBothGive    bool // nobody steals where nodes may steal and give
-	mutantHoarse      bool // the leader of a workflow tells few nodes of ready tasks
+	mutantFewTold     bool // the leader of a workflow tells few nodes of ready tasks
 	mutantFertile     bool // a node where all tasks of a job fail goes on to take more
 )
 
@@ -96,7 +96,7 @@ func Plant(name string) bool {
 		"both-give":    &mutantBothGive,
 		"guess-stays":  &mutantGuessStays,
 		"tt-falls":     &mutantTTFalls,
-		"hoarse":       &mutantHoarse,
+		"few-told":     &mutantFewTold,
 	} {
 		*p = n == name
 		known = known || *p

@@ -37,7 +37,7 @@ func TestMutantsAreCaught(t *testing.T) {
 		{"eager", "TestBackOff"},
 		{"auto-dvs", "TestThievesOfAPolicy"},
 		{"crowds", "TestAuto"},
-		{"hoarse", "TestHerald"},
+		{"few-told", "TestAnnouncer"},
 		{"no-leap", "TestLeapfrog"},
 		{"same-next", "TestSequentialVictims"},
 		{"unfixed", "TestFixedVictims"},

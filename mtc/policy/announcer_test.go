@@ -7,10 +7,10 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// TestHerald: of many nodes, as many hear of the ready tasks of a workflow as there are tasks, at
+// TestAnnouncer: of many nodes, as many hear of the ready tasks of a workflow as there are tasks, at
 // most 256 at once: when there are twice as many as at the last round, and again after a wait. Of few
 // nodes, and of a bag, no more hear than of any work.
-func TestHerald(t *testing.T) {
+func TestAnnouncer(t *testing.T) {
 	const sec = time.Second
 	type look struct {
 		at    time.Duration
@@ -43,7 +43,7 @@ func TestHerald(t *testing.T) {
 			}
 		}
 	}
-	var h Herald
+	var h Announcer
 	if h.Next() != filch.Never {
 		t.Errorf("with no tasks a round is due at %v", h.Next())
 	}

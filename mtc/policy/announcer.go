@@ -9,26 +9,26 @@ import (
 // heardMax bounds the nodes that a leader tells at once of ready tasks.
 const heardMax = 256
 
-// Herald says when the leader of a workflow tells many nodes of ready tasks. Thieves pass no
+// Announcer says when the leader of a workflow tells many nodes of ready tasks. Thieves pass no
 // ready task of a workflow on, as they pass on the tasks of a bag, so that no other node has news:
 // of more nodes than [tellAll], the others would find the leader by chance only.
-type Herald struct {
+type Announcer struct {
 	load  int64 // ready tasks at the last round
 	tries int
 	next  time.Duration
 }
 
 // Idle notes that the node has no tasks for others.
-func (h *Herald) Idle() { *h = Herald{} }
+func (h *Announcer) Idle() { *h = Announcer{} }
 
 // due reports whether so many ready tasks are news for many nodes: twice as many as at the last
 // round, or still some after a wait, since news may be lost, and nodes that received news were busy.
-func (h *Herald) due(now time.Duration, load int64) bool {
+func (h *Announcer) due(now time.Duration, load int64) bool {
 	return load > 2*h.load || load > 0 && h.next <= now
 }
 
 // told takes in a round now.
-func (h *Herald) told(now time.Duration, load int64) {
+func (h *Announcer) told(now time.Duration, load int64) {
 	if load > 2*h.load {
 		h.tries = 0
 	}
@@ -37,7 +37,7 @@ func (h *Herald) told(now time.Duration, load int64) {
 }
 
 // Next is the time of the next round; Never if none is planned.
-func (h *Herald) Next() time.Duration {
+func (h *Announcer) Next() time.Duration {
 	if h.load == 0 {
 		return filch.Never
 	}
