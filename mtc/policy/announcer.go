@@ -19,27 +19,27 @@ type Announcer struct {
 }
 
 // Idle notes that the node has no tasks for others.
-func (h *Announcer) Idle() { *h = Announcer{} }
+func (a *Announcer) Idle() { *a = Announcer{} }
 
 // due reports whether so many ready tasks are news for many nodes: twice as many as at the last
 // round, or still some after a wait, since news may be lost, and nodes that received news were busy.
-func (h *Announcer) due(now time.Duration, load int64) bool {
-	return load > 2*h.load || load > 0 && h.next <= now
+func (a *Announcer) due(now time.Duration, load int64) bool {
+	return load > 2*a.load || load > 0 && a.next <= now
 }
 
 // told takes in a round now.
-func (h *Announcer) told(now time.Duration, load int64) {
-	if load > 2*h.load {
-		h.tries = 0
+func (a *Announcer) told(now time.Duration, load int64) {
+	if load > 2*a.load {
+		a.tries = 0
 	}
-	h.load, h.next = load, now+min(callAgain<<min(h.tries, 10), PollRest)
-	h.tries++
+	a.load, a.next = load, now+min(callAgain<<min(a.tries, 10), PollRest)
+	a.tries++
 }
 
 // Next is the time of the next round; Never if none is planned.
-func (h *Announcer) Next() time.Duration {
-	if h.load == 0 {
+func (a *Announcer) Next() time.Duration {
+	if a.load == 0 {
 		return filch.Never
 	}
-	return h.next
+	return a.next
 }
