@@ -26,6 +26,7 @@ TASKS_MAX = 2000  # tasks under way; more wait here, where they can be cancelled
 AHEAD = 0.1  # seconds of work under way for each interpreter
 CHUNK_TIME = 0.05  # seconds of the calls of map that go together
 CHUNK_MAX = 1024
+REPLICAS = 3  # nodes with which the death of one loses no record
 LINE_BYTES = 1 << 20  # of the calls of a request
 TAIL = 2 << 20  # the end of the output of a call that is read: its result
 
@@ -64,10 +65,11 @@ class _Group:
 
 
 class _Task:
-    __slots__ = ("calls", "file", "line")
+    __slots__ = ("calls", "file", "line", "maybe")
 
     def __init__(self, calls: List[_Call], line: str, file: Optional[str]) -> None:
         self.calls, self.line, self.file = calls, line, file
+        self.maybe = False  # it may have run as a task that the records have lost
 
 
 class _State:
@@ -161,7 +163,7 @@ class _State:
             call.future.task = f"{news['job']}.{news['task']}"
             call.future.node = news.get("node")
             call.future.attempts = news["attempts"]
-            call.future.maybe_one_more = news.get("maybe_one_more", False)
+            call.future.maybe_one_more = news.get("maybe_one_more", False) or task.maybe
         errors = stream(news.get("stderr"))
         word = errors.rsplit(_codec.MARK, 1)[1].strip() if _codec.MARK in errors else b""
         name = f"the call of task {news['job']}.{news['task']}"
@@ -402,12 +404,26 @@ class _State:
             try:
                 self.link = self.connect(self.on_lost)
                 settled = self.count()
+                few = sum(n["state"] == "up" for n in self.link.ask("nodes")) < REPLICAS
                 break
             except (LauncherLost, ApiError) as e:
                 if time.monotonic() > deadline:
                     raise LauncherLost(f"no launcher answers about job {self.job} within {self.patience:.0f} s; calls under way may have run: {e}") from e
             time.sleep(pause)
             pause = min(pause * 2, 1)
+        with self.cond:
+            # The only replica of the records may have died before they were on its disk.
+            for task in self.tasks.values():
+                task.maybe = task.maybe or few and not self.submit_fields["once"]
+            gone = [self.tasks.pop(n) for n in sorted(self.tasks) if n >= settled]
+            self.total = min(self.total, settled)
+        for task in gone:
+            task.maybe = True
+            if self.submit_fields["once"]:
+                self.fail(task, CallLost(f"the call is lost with the records of job {self.job}: it may have run"))
+        if not self.submit_fields["once"]:
+            with self.cond:
+                self.again.extend(gone)
         known = min(max(settled - self.total, 0), len(open_tasks))
         if known:
             self.added(open_tasks[:known], self.total)

@@ -63,6 +63,34 @@ class LauncherTest(unittest.TestCase):
                 while [n["state"] for n in nodes()] != ["up"] * 3:
                     self.assertLess(time.monotonic(), end, "the launcher is not back")
 
+    def test_the_only_launcher_comes_back(self):
+        """With one node, records that were not on its disk are lost: calls that had no result run
+        again, and their futures say so."""
+        instance = "lone-node"
+        filch_up = [FILCH, "up", "--instance", instance, "--nodes", "1", "--slots", "2"]
+        env = {**os.environ, "FILCH_INSTANCE": instance}
+        subprocess.run(filch_up, check=True, capture_output=True)
+        try:
+            with tempfile.TemporaryDirectory() as d, filch.Executor(instance=instance) as e:
+                ran = os.path.join(d, "ran")
+                futures = [e.submit(calls.slow_note, ran, n) for n in range(150)]
+                futures[30].result(60)
+                pid = json.loads(subprocess.run([FILCH, "nodes", "--json"], check=True, capture_output=True, env=env).stdout)[0]["pid"]
+                link = e._state.link
+                os.kill(pid, signal.SIGKILL)
+                link._reader.join(60)  # the results of the dead launcher have come
+                before = {n for n, f in enumerate(futures) if f.done()}
+                subprocess.run([FILCH, "up", "--instance", instance], check=True, capture_output=True)
+                self.assertEqual([f.result(120) for f in futures], list(range(150)))
+                with open(ran) as lines:
+                    counts = collections.Counter(int(line) for line in lines)
+                for n, f in enumerate(futures):
+                    self.assertGreaterEqual(counts[n], 1, f"call {n}")
+                    if n not in before:
+                        self.assertLessEqual(counts[n], f.attempts + f.maybe_one_more, f"call {n} ran more often than its future tells")
+        finally:
+            subprocess.run([FILCH, "down", "--instance", instance], check=True, capture_output=True)
+
     def test_no_launcher_is_left(self):
         e = filch.Executor(command=[FILCH, "api"], patience=0.5)
         with tempfile.TemporaryDirectory() as d:
