@@ -54,3 +54,26 @@ func TestAnnouncer(t *testing.T) {
 		t.Errorf("after 20 rounds the next is at %v, want %v after the last", got, PollRest)
 	}
 }
+
+// TestNewsComeToRest: after a look the next round is later than the look, whatever changed between two
+// looks. A deadline that stays in the past would turn the node's loop for ever.
+func TestNewsComeToRest(t *testing.T) {
+	const few, many = 5, 40
+	for seed := range filch.Rand(200) {
+		r, now := seed+1, time.Second
+		m := map[int]*Members{few: slotted(few, func(int) int32 { return 2 }), many: slotted(many, func(int) int32 { return 2 })}
+		var b Bulletin
+		for range 50 {
+			now += []time.Duration{0, newsAgain / 2, newsAgain, callAgain, PollRest}[r.IntN(5)]
+			if r.IntN(8) == 0 {
+				b.Idle()
+			}
+			nodes := m[[]int{few, many}[r.IntN(2)]]
+			w := News{Self: nodes.At(0).Name, Ready: int64(r.IntN(3) * r.IntN(100)), Victims: []Victims{Random, Lifeline}[r.IntN(2)], Fits: func(*filch.Member) bool { return true }}
+			b.Round(now, 0, nodes, w, &r)
+			if next := b.Next(now); next <= now {
+				t.Fatalf("seed %d: after a look at %v with %d ready tasks, victims %v, the next round is at %v", seed, now, w.Ready, w.Victims, next)
+			}
+		}
+	}
+}

@@ -97,7 +97,11 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 		b.Fresh = true
 	}
 	w.Urgent = b.Calls.Due(now, class)
-	w.many = m.Others(w.Self) > tellAll && w.Victims != Lifeline && b.Announcer.due(now, w.Ready) && !mutantFewTold
+	if m.Others(w.Self) <= tellAll || w.Victims == Lifeline || w.Ready == 0 || mutantFewTold {
+		b.Announcer.Idle()
+	} else {
+		w.many = b.Announcer.due(now, w.Ready)
+	}
 	due := false
 	if w.First, w.Spread, due = b.Press.Round(now, w.Urgent || w.many); !due {
 		return nil
@@ -110,7 +114,7 @@ func (b *Bulletin) Round(now time.Duration, class int32, m *Members, w News, r *
 
 // Next is when a round is due in any case, after a look at now.
 func (b *Bulletin) Next(now time.Duration) time.Duration {
-	next := min(b.Comers.Next(), b.Kept(now), b.Announcer.Next())
+	next := min(b.Comers.Next(), b.Kept(now), max(b.Announcer.Next(), b.again))
 	if at := b.Calls.Next(); at > now {
 		return min(at, next)
 	}
