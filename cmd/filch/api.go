@@ -34,8 +34,8 @@ standard input, or when the launcher ends.`,
 				return err
 			}
 			defer sock.Close()
-			said := make(chan error, 1)
-			go func() { said <- forward(sock) }()
+			said := make(chan struct{})
+			go forward(sock, said)
 			unread := make(chan struct{})
 			go func() {
 				awaitNoReader(os.Stdout)
@@ -52,7 +52,7 @@ standard input, or when the launcher ends.`,
 				return ui.Exit(filch.ExitSignalBase + int(ui.SIGPIPE))
 			}
 			select {
-			case err = <-said:
+			case <-said:
 				return err
 			default: // the launcher closed the connection before the end of standard input
 				return filch.Errorf(filch.Unavailable, "the launcher of %s on %s closed the connection", dir.Instance, dir.Node)
@@ -72,10 +72,11 @@ func awaitNoReader(f *os.File) {
 	}
 }
 
-// forward passes standard input on, with its end.
-func forward(sock net.Conn) error {
-	if _, err := io.Copy(sock, os.Stdin); err != nil {
-		return err
+// forward passes standard input on, with its end. said closes before the launcher hears of the
+// end.
+func forward(sock net.Conn, said chan<- struct{}) {
+	if _, err := io.Copy(sock, os.Stdin); err == nil {
+		close(said)
+		_ = sock.(*net.UnixConn).CloseWrite()
 	}
-	return sock.(*net.UnixConn).CloseWrite()
 }

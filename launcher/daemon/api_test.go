@@ -297,7 +297,7 @@ func TestLinesOfASlowReader(t *testing.T) {
 			t.Fatal("a client that does not read was never cut off")
 		}
 		// The launcher takes all lines until the cut: then a write finds no room.
-		_ = l.sock.SetWriteDeadline(time.Now().Add(time.Second))
+		_ = l.sock.SetWriteDeadline(time.Now().Add(4 * time.Second))
 		if _, err := fmt.Fprintf(l.sock, `{"v":1,"id":"r%d","op":"jobs"}`+"\n", i); err != nil {
 			break
 		}

@@ -215,7 +215,7 @@ func (cs *clients) speak(c *client) error {
 func (cs *clients) launcher() api.Launcher {
 	cfg := &cs.d.cfg
 	return api.Launcher{
-		Node: cs.d.in.Self, Instance: cfg.Dir.Instance, Build: cfg.Build, Incarnation: cfg.Node.Incarnation,
+		Node: cs.d.in.Self, Instance: cfg.Dir.Instance, Build: cfg.Build, Socket: cfg.Dir.Socket(), Incarnation: cfg.Node.Incarnation,
 		Dial:        func() (*local.Client, error) { return local.DialDir(cfg.Dir, cfg.Build) },
 		AwaitChange: cs.d.AwaitChange,
 	}

@@ -47,7 +47,7 @@ var operations map[string]*operation
 
 func init() {
 	operations = map[string]*operation{
-		"hello":   op("Says who answers, and the limits of a client: bytes of a `line`, requests `open` at once, bytes of answers `queued` unread.", hello),
+		"hello":   op("Says who answers, the file name of the `socket`, and the limits of a client: bytes of a `line`, requests `open` at once, bytes of answers `queued` unread.", hello),
 		"nodes":   op("The result is the list of nodes, as of `filch nodes --json`.", listNodes),
 		"jobs":    op("The result is the list of jobs of the instance, as of `filch ps -a --json`.", listJobs),
 		"info":    op("The result is the job, as of `filch info --json`.", info),
@@ -107,6 +107,7 @@ type greeting struct {
 	Instance    string         `json:"instance"`
 	Build       string         `json:"build"`
 	Incarnation uint64         `json:"incarnation"`
+	Socket      string         `json:"socket"`
 	Limits      limits         `json:"limits"`
 }
 
@@ -118,7 +119,7 @@ type limits struct {
 
 func hello(_ context.Context, c *call, _ *noArgs) (any, error) {
 	l := &c.launcher
-	return greeting{l.Node, l.Instance, l.Build, l.Incarnation, limits{lineMax, openMax, queuedMax}}, nil
+	return greeting{l.Node, l.Instance, l.Build, l.Incarnation, l.Socket, limits{lineMax, openMax, queuedMax}}, nil
 }
 
 func listNodes(ctx context.Context, c *call, _ *noArgs) (any, error) {

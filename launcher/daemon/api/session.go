@@ -21,6 +21,7 @@ type Launcher struct {
 	Node     filch.NodeName
 	Instance string
 	Build    string
+	Socket   string // the file name
 	// Incarnation of the launcher: another number means that the launcher began anew.
 	Incarnation uint64
 	// Dial makes a connection to the launcher itself.

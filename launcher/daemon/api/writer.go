@@ -10,8 +10,12 @@ import (
 	"github.com/filch-hpc/filch"
 )
 
-// lastWord is how long a client has to read what is queued when the connection ends.
-const lastWord = 2 * time.Second
+// How long a client has to read what is queued when the connection ends, and what a client that
+// was cut off has begun to read.
+const (
+	lastWord = 2 * time.Second
+	cutWord  = 10 * time.Second
+)
 
 // writer queues the lines for a client, and writes them on a goroutine of its own. A client
 // that leaves [queuedMax] bytes unread is cut off: the lines that are not begun are dropped, and
@@ -53,7 +57,7 @@ func (w *writer) send(r reply) {
 		line, _ = json.Marshal(&reply{V: version, ID: null, Error: failed(filch.Errorf(filch.Busy, "cut off: %d bytes of answers wait for the client to read, at most %d may", len(w.queue), w.most).
 			WithHint("read answers while requests are under way"))})
 		w.queue = w.queue[:w.begun+bytes.IndexByte(w.queue[w.begun:], '\n')+1]
-		_ = w.sock.SetWriteDeadline(time.Now().Add(lastWord))
+		_ = w.sock.SetWriteDeadline(time.Now().Add(cutWord))
 	}
 	w.queue = append(append(w.queue, line...), '\n')
 	w.cond.Broadcast()
