@@ -15,6 +15,8 @@ RACED    := ./dht/disk ./dht/overlay/mem ./launcher/client ./launcher/daemon/...
 	./cmd/filch/runclient ./cmd/filch/logs ./cmd/filch/progress
 
 SEEDS    ?= 3000
+SIZE     ?= small
+OUT      ?= papers
 N        ?= 1024
 T        ?= 30s
 COUNT    ?= 1
@@ -31,7 +33,7 @@ DESTDIR  ?=
 # The C compiler of the helper, where GOARCH is not this machine's.
 CROSS_CC ?=
 
-.PHONY: help build install uninstall dist check test test-all rooted simulations testbed sim sim-million bench proof golden fuzz demo man clean
+.PHONY: help build install uninstall dist check test test-all rooted simulations testbed sim sim-million papers bench proof golden fuzz demo man clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -121,6 +123,9 @@ sim: ## the shipped cores in virtual time, beside ideals: N=nodes SEEDS=fault se
 	$(GO) run ./testbed/sim/baseline/cmd
 	$(GO) run ./testbed/sim/flat/cmd -nodes 100000
 	$(GO) test -count=1 -timeout 20m -tags mutants -run '^Test(Store)?Mutants' -v ./testbed/sim/instance ./testbed/sim/store ./testbed/sim/tasks
+
+papers: ## the papers' figures beside ours, a page in OUT: SIZE=small (minutes) or full (hours; goes on where it stopped)
+	$(GO) run ./testbed/sim/papers/cmd -size $(SIZE) -out $(OUT)
 
 sim-million: ## a million seeds of the metadata store: hours
 	$(GO) run ./testbed/sim/store/cmd -seeds 1000000

@@ -1,6 +1,8 @@
 package baseline
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/filch-hpc/filch"
@@ -39,6 +41,9 @@ type cloudGangs struct {
 
 // Run runs gangs. A job needs a worker more than it has ranks: its manager.
 func (c CloudKonHPC) Run(g *Gangs) (Launched, error) {
+	if most := slices.Max(g.Sizes); most >= g.Nodes {
+		return Launched{}, fmt.Errorf("cannot run %s on %d nodes: a job of %d has no node for its manager", g.Name, g.Nodes, most)
+	}
 	r := &cloudGangs{world: newGangs(g, 1), c: c, g: g, jobs: append([]int(nil), g.Sizes...)}
 	r.messages = uint64(2 * len(g.Sizes)) // jobs into the request queue, and results out
 	for w := range g.Nodes {

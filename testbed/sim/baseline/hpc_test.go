@@ -19,3 +19,11 @@ func TestCloudKonGangs(t *testing.T) {
 		t.Errorf("%.0f jobs of 4 tasks a second with 8 instances and %.0f with 64, want 205 between", few, many)
 	}
 }
+
+// TestNoNodeForTheManager: a job of all nodes never starts, since its manager takes one more.
+func TestNoNodeForTheManager(t *testing.T) {
+	g := Between(8, 1, 8, 8, 0)
+	if r, err := SQSForGangs.Run(&g); err == nil {
+		t.Errorf("a job of all nodes ran: %+v", r)
+	}
+}

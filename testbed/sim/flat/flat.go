@@ -22,7 +22,8 @@ type Options struct {
 	Victims policy.Victims
 	Spread  policy.Spreading
 	Seed    uint64
-	After   time.Duration // the run goes on for so long after the bag is known to have ended
+	Sees    func(now time.Duration, started, ended int64) // hears of tasks that start and end at a moment; nil: nobody does
+	After   time.Duration                                 // the run goes on for so long after the bag is known to have ended
 }
 
 // Costs of the shipped nodes in testbed/sim/tasks.

@@ -159,6 +159,7 @@ func (s *Sim) fill(i uint32) {
 	s.free[i] -= uint16(n)
 	s.queue[i] -= n
 	s.unstarted -= int64(n)
+	s.see(int64(n), 0)
 	if s.opt.Vary == 0 {
 		s.later(s.opt.Length, i, ended, n)
 		return
@@ -169,9 +170,16 @@ func (s *Sim) fill(i uint32) {
 	}
 }
 
+func (s *Sim) see(started, ended int64) {
+	if s.opt.Sees != nil {
+		s.opt.Sees(s.now, started, ended)
+	}
+}
+
 func (s *Sim) onEnded(i uint32, n int64) {
 	s.free[i] += uint16(n)
 	s.ran[i] += uint32(n)
+	s.see(0, n)
 	if s.left -= n; s.left == 0 {
 		s.result.LastEnd = s.now
 		s.later(s.answer()+s.answer()+s.way(), 0, told, 0) // the block, the zone, the job

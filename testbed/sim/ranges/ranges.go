@@ -20,7 +20,7 @@ import (
 // Ledger is the ranges of one simulator.
 type Ledger struct {
 	file string
-	done map[string]json.RawMessage // by "first+count": what came out
+	done map[string]json.RawMessage // by "first+count" or a name: what came out
 }
 
 // Open reads the ledger of a simulator for the sources of some packages, given by
@@ -68,17 +68,27 @@ func name(first uint64, count int) string { return fmt.Sprintf("%d+%d", first, c
 
 // Done reports whether a range was run, and reads what came out of it.
 func (l *Ledger) Done(first uint64, count int, result any) bool {
-	text, ok := l.done[name(first, count)]
-	return ok && json.Unmarshal(text, result) == nil
+	return l.Has(name(first, count), result)
 }
 
 // Keep writes down that a range broke no rule, and what came out of it.
 func (l *Ledger) Keep(first uint64, count int, result any) error {
+	return l.Put(name(first, count), result)
+}
+
+// Has is Done for a run with a name of its own.
+func (l *Ledger) Has(name string, result any) bool {
+	text, ok := l.done[name]
+	return ok && json.Unmarshal(text, result) == nil
+}
+
+// Put is Keep for a run with a name of its own.
+func (l *Ledger) Put(name string, result any) error {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}
-	l.done[name(first, count)] = text
+	l.done[name] = text
 	all, err := json.MarshalIndent(l.done, "", "\t")
 	if err != nil {
 		return err
