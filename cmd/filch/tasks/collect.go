@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -149,6 +150,20 @@ func sayPresent(job filch.JobID, folder string, present []string) {
 		list += fmt.Sprintf(" and %d more", n-presentShown)
 	}
 	ui.Say(ui.Clean(fmt.Sprintf("%s has %s of job %d already: %s", folder, filch.Plural(n, "file"), job, list)))
+}
+
+// unbrought is the end of a command that could not bring the files, because of err. When tasks did
+// not end well, the code is that of the job.
+func unbrought(job filch.JobID, file string, ended, err error) error {
+	if _, said := err.(ui.ExitStatus); !said {
+		code := ui.Fail(err)
+		if ui.KindOf(err) == filch.Invalid { // the command line was right when the tasks began
+			code = 1
+		}
+		err = ui.Exit(code)
+		ui.Hint(fmt.Sprintf("filch workflow collect %d %s brings the files", job, ui.Clean(file)))
+	}
+	return cmp.Or(ended, err)
 }
 
 // bring brings files that tasks of a job wrote. Tasks that did not end well have

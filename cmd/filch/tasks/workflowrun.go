@@ -242,16 +242,6 @@ func (f *runFlags) submit(g *cli.Global, s *submit.Job, job WorkflowJob, bring f
 	return ended
 }
 
-// unbrought is the end of a command that could not bring the files, because of err. When tasks did
-// not end well, the code is that of the job.
-func unbrought(job filch.JobID, file string, ended, err error) error {
-	if _, said := err.(ui.ExitStatus); !said {
-		err = ui.Exit(ui.Refuse(err))
-		ui.Hint(fmt.Sprintf("filch workflow collect %d %s brings the files", job, ui.Clean(file)))
-	}
-	return cmp.Or(ended, err)
-}
-
 // hintRest tells how to go on after tasks that did not end well.
 func (f *runFlags) hintRest(job filch.JobID, file string) {
 	kept := "; until then the nodes keep the files of the job"
@@ -283,7 +273,11 @@ func (f *runFlags) makeKeepIn(w *workflow.Graph) error {
 	case f.inPlace && !w.Replay:
 		return ui.Misused(filch.Errorf(filch.Invalid, "--keep-in %s and --in-place contradict each other: tasks in place leave their files in the workflow's folder", ui.Clean(f.keepIn)))
 	}
-	if err := os.Mkdir(f.keepIn, 0o777); err != nil && !errors.Is(err, os.ErrExist) {
+	err := os.Mkdir(f.keepIn, 0o777)
+	if errors.Is(err, os.ErrExist) {
+		err = cli.LookFolder(f.keepIn)
+	}
+	if err != nil {
 		return filch.Errorf(filch.Invalid, "cannot make the folder %s of --keep-in: %s", ui.Clean(f.keepIn), ui.Cause(err))
 	}
 	return nil

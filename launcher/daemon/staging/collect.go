@@ -79,6 +79,9 @@ func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, f
 	if err := workflow.CheckPath(to); err != nil {
 		return 0, filch.Errorf(filch.Invalid, "the file %q is refused: %v", to, err)
 	}
+	if err := vacant(root, to); err != nil {
+		return 0, fmt.Errorf("cannot get %q, which task %d.%d wrote: %w", f.Path, job, f.Task, err)
+	}
 	part := path.Join(path.Dir(to), fmt.Sprintf(".filch-%d-%d.part", job, f.Task))
 	n, err := g.fetchFile(ctx, t.Node, wire.Fetch{Job: job, Writer: f.Task, Path: f.Path}, root, part, to, 0o644)
 	if err != nil {
@@ -90,6 +93,21 @@ func (g *Files) collectOne(job filch.JobID, root *os.Root, f wire.CollectFile, f
 		g.in.Watch.Log().Warn("cannot set the time of a file", "path", f.Path, "err", err)
 	}
 	return n, nil
+}
+
+// vacant returns an error when a file cannot get its name, since a folder has the name, or a
+// file has the name of a folder above.
+func vacant(root *os.Root, name string) error {
+	at := func(name string) string { return filepath.Join(root.Name(), name) }
+	if st, err := root.Lstat(name); err == nil && st.IsDir() {
+		return fmt.Errorf("%s is a folder", at(name))
+	}
+	for above := path.Dir(name); above != "."; above = path.Dir(above) {
+		if st, err := root.Stat(above); err == nil && !st.IsDir() {
+			return fmt.Errorf("%s is a file, not a folder", at(above))
+		}
+	}
+	return nil
 }
 
 // Sizes returns the sizes of files that tasks of workflows wrote, -1 for files that are

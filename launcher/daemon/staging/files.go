@@ -20,7 +20,6 @@ import (
 	"github.com/filch-hpc/filch/launcher/daemon/inputs"
 	"github.com/filch-hpc/filch/launcher/events"
 	"github.com/filch-hpc/filch/launcher/output"
-	"github.com/filch-hpc/filch/launcher/proc"
 	"github.com/filch-hpc/filch/launcher/wire"
 	"github.com/filch-hpc/filch/mtc/workflow"
 )
@@ -253,14 +252,19 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 		case b.graph.InPlace:
 			take = (*Attempt).checkOutputs
 		}
+		streams := b.openEnded(g.dir, &e)
 		if err := take(b, &e); err != nil {
 			e.Kind, e.Code, e.Text, e.Full, ours = launcher.CauseOurs, filch.ExitOurs, err.Error(), isFull(err), true
 			if b.sink != nil && isLost(err) { // with a node of the gang
 				e.Kind, e.Code = launcher.CauseNodeLost, filch.ExitNodeLost
 			}
 		}
+		for i := range streams {
+			streams[i].keep(g, b, &e)
+		}
 		if ours { // a runner writes the reason itself
-			g.appendOutput(b, e.Text)
+			g.appendOutput(b, 2, []byte("filch: "+e.Text+"\n"))
+			g.in.Watch.Log().Warn("a task with files", "job", b.start.Job.String(), "task", int(b.start.Index), "err", e.Text)
 		}
 		retries := b.item.Retries
 		if faultless {
@@ -276,20 +280,6 @@ func (g *Files) finish(b *Attempt, e launcher.TaskEnd) {
 			t.Node.TaskEnds(t.Now, []launcher.TaskEnd{e}, t.Out)
 		})
 	})
-}
-
-// appendOutput adds a line to the task's output, where filch logs finds the line.
-func (g *Files) appendOutput(b *Attempt, text string) {
-	g.hash.Lock()
-	defer g.hash.Unlock()
-	s := output.NewSegments(proc.Place{Dir: g.state}.OutputDir(b.start.Job), os.Getpid())
-	err := s.Add(output.Printed{
-		Index: int32(b.start.Index), Attempt: b.start.Nth, Stream: 2, Failed: true, Data: []byte("filch: " + text + "\n"),
-	})
-	if err = errors.Join(err, s.Close()); err != nil {
-		g.in.Fault("cannot keep the output of a task", err)
-	}
-	g.in.Watch.Log().Warn("a task with files", "job", b.start.Job.String(), "task", int(b.start.Index), "err", text)
 }
 
 // root opens the folder of a job, and makes the folder if necessary.
