@@ -117,7 +117,11 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-func TestExecutor(t *testing.T) { newSite(t, 2, 2).run("test_executor.py") }
+func TestExecutor(t *testing.T) {
+	s := newSite(t, 2, 2)
+	s.run("test_executor.py")
+	s.run("test_workflow.py")
+}
 
 // mpi4py, joblib and cloudpickle are packages of Debian.
 func TestWithPackages(t *testing.T) {
