@@ -67,8 +67,8 @@ func (o *Options) Apply(args []string) ([]string, error) {
 	first, _, _ := strings.Cut(text, "\n")
 	program, marked := strings.CutPrefix(first, "#!")
 	switch {
-	case !marked && len(ours)+len(theirs) == 0:
-		return args, nil // no script
+	case !marked && !found && st.Mode()&0o111 != 0 && len(ours)+len(theirs) == 0:
+		return args, nil // the nodes run the file as a shell does
 	case !marked:
 		args = slices.Concat([]string{shell, path}, args[1:])
 	case st.Mode()&0o111 == 0:
