@@ -48,22 +48,17 @@ const (
 // Resume returns their indices, and the reasons are preliminary: the caller asks, and
 // calls Resume again. There are at most as many rounds as levels.
 func (g *Graph) Resume(marks []Mark, past []Past, wanted func(file int32) bool, presence func(file int32) Presence) (again []Reason, ask []int32) {
-	r := resumption{g: g, presence: presence, again: make([]Reason, len(g.Tasks)), asked: map[int32]bool{}}
+	r := resumption{g: g, marks: marks, past: past, presence: presence, again: make([]Reason, len(g.Tasks)), asked: map[int32]bool{}}
 	r.start, r.list = g.Children()
 	order := g.Order()
 	for _, t := range order {
-		switch p := past[t]; {
-		case r.again[t].Why != WhyNot: // after a task that runs again
-		case p.State == filch.Waiting:
-			r.add(t, Reason{Why: WhyNew})
-		case p.State != filch.OK:
-			r.add(t, Reason{Why: WhyState, Old: p.State})
-		case p.Mark != marks[t] || p.Mark == Mark{}:
-			r.add(t, Reason{Why: WhyChanged})
-		default:
-			continue
+		if r.again[t].Why != WhyNot {
+			continue // after a task that runs again
 		}
-		r.settle()
+		if why := r.own(t); why.Why != WhyNot {
+			r.add(t, why)
+			r.settle()
+		}
 	}
 	for _, t := range order {
 		for _, f := range g.Tasks[t].Outputs {
@@ -79,6 +74,8 @@ func (g *Graph) Resume(marks []Mark, past []Past, wanted func(file int32) bool, 
 // resumption is the state of [Graph.Resume].
 type resumption struct {
 	g           *Graph
+	marks       []Mark
+	past        []Past
 	start, list []int32 // children
 	presence    func(file int32) Presence
 	again       []Reason
@@ -94,8 +91,27 @@ func (r *resumption) add(t int32, why Reason) {
 	}
 }
 
-// need makes sure of a file of a task that does not run again.
+// own returns the reason that a task has of its own to run again, without regard to files and
+// to tasks before.
+func (r *resumption) own(t int32) Reason {
+	switch p := r.past[t]; {
+	case p.State == filch.Waiting:
+		return Reason{Why: WhyNew}
+	case p.State != filch.OK:
+		return Reason{Why: WhyState, Old: p.State}
+	case p.Mark != r.marks[t] || p.Mark == Mark{}:
+		return Reason{Why: WhyChanged}
+	}
+	return Reason{}
+}
+
+// need makes sure of a file of a task that does not run again. The file of a task with a
+// reason of its own does not count: nobody asks for the file.
 func (r *resumption) need(f int32) {
+	if w := r.g.Files[f].Writer; r.own(w).Why != WhyNot {
+		r.add(w, r.own(w))
+		return
+	}
 	switch r.presence(f) {
 	case Missing:
 		r.add(r.g.Files[f].Writer, Reason{Why: WhyFile, File: f})

@@ -209,3 +209,36 @@ func TestResumeIsClosed(t *testing.T) {
 		}
 	}
 }
+
+// joinText is a task that reads the files of two tasks.
+const joinText = `{"filch": 1, "tasks": {
+"p": {"run": "echo > p", "outputs": ["p"]},
+"q": {"run": "echo > q", "outputs": ["q"]},
+"r": {"run": "cat p q", "inputs": ["p", "q"]}}}`
+
+// A task that did not end well has that reason, also when a task that reads the missing
+// file was found first. Nobody asks for the file of such a task.
+func TestResumeTellsTheEndBeforeTheFile(t *testing.T) {
+	g := loadText(t, joinText)
+	marks := g.Marks(sameSum)
+	for _, c := range []struct {
+		q    Past
+		want Reason
+	}{
+		{Past{filch.Cancelled, marks[1]}, Reason{Why: WhyState, Old: filch.Cancelled}},
+		{Past{filch.Skipped, marks[1]}, Reason{Why: WhyState, Old: filch.Skipped}},
+		{Past{}, Reason{Why: WhyNew}},
+		{Past{State: filch.OK}, Reason{Why: WhyChanged}},
+		{Past{filch.OK, marks[1]}, Reason{Why: WhyFile, File: g.Tasks[1].Outputs[0]}},
+	} {
+		past := []Past{{filch.Failed, marks[0]}, c.q, {filch.Skipped, marks[2]}}
+		asked := false
+		again, _ := g.Resume(marks, past, func(int32) bool { return false }, func(int32) Presence {
+			asked = true
+			return Missing
+		})
+		if again[1] != c.want || asked != (c.want.Why == WhyFile) {
+			t.Errorf("q ended as %v: runs again for %+v, asked %v; want %+v", c.q.State, again[1], asked, c.want)
+		}
+	}
+}
