@@ -16,7 +16,7 @@ import (
 )
 
 // launcherOf serves clients as a launcher does, with an answer for each verb; a verb without
-// an answer is refused.
+// an answer is refused. An answer may be a function that makes the next one.
 func launcherOf(t *testing.T, answers map[string]any) func() (*client.Client, error) {
 	t.Helper()
 	base, err := os.MkdirTemp("/tmp", "st")
@@ -46,6 +46,9 @@ func launcherOf(t *testing.T, answers map[string]any) func() (*client.Client, er
 			}
 			a := wire.Answer{Err: filch.Errorf(filch.Unavailable, "no record can be read")}
 			if v, has := answers[q.Verb]; has {
+				if next, is := v.(func() any); is {
+					v = next()
+				}
 				a.Err = nil
 				a.JSON, _ = json.Marshal(v)
 			}

@@ -345,10 +345,24 @@ func (m *Records) StoreFault() string {
 	if fault := m.seatsFault(&s); fault != "" {
 		return fault
 	}
+	if len(s.Lost) > 0 && m.allBack(&s) {
+		return fmt.Sprintf("%d of %d shards have no replica yet: all nodes that had their records are up, and read the records from their disks; if a disk is gone: filch roster recover --accept-loss", len(s.Lost), s.Shards)
+	}
 	if len(s.Lost) > 0 {
 		return fmt.Sprintf("%d of %d shards have lost all replicas", len(s.Lost), s.Shards)
 	}
 	return ""
+}
+
+// allBack reports whether every member of the roster is up: the records of shards without a
+// replica then come from the disks of these nodes.
+func (m *Records) allBack(s *store.Status) bool {
+	for _, r := range s.Members {
+		if !m.Alive(r.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // seatsFault names the missing acceptors if the remaining acceptors cannot change the
