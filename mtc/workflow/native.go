@@ -51,6 +51,11 @@ func readNative(src source, text []byte, all *problems) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range root.pairs {
+		if p.key == "cwlVersion" { // else each key of the file is an error
+			return nil, src.errorf(p.line, "the file is in the Common Workflow Language, which filch does not read").WithHint("filch reads its own format, WfFormat and Pegasus DAX")
+		}
+	}
 	n := &native{src: src, b: newBuilder(src, false)}
 	n.b.all = all
 	if err := n.file(&root); err != nil {

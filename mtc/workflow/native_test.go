@@ -104,6 +104,7 @@ func TestErrors(t *testing.T) {
 		{"twice", task("  t:\n    run: y"), `w:5: "t" is there twice: also on line 3`},
 		{"twice-in-a-list", "filch: 1\ntasks:\n- name: a\n  run: x\n- {name: a, run: x}", `w:5: task "a" is there twice: also on line 3`},
 		{"unknown-parent", task("    after: [u]\n  use:\n    run: x"), `w:5: task "t": its parent "u" is not in this file`},
+		{"cwl", "class: Workflow\ncwlVersion: v1.2\nsteps: {}\n", `w:2: the file is in the Common Workflow Language, which filch does not read (filch reads its own format, WfFormat and Pegasus DAX)`},
 		{"unknown-key", task("    input: x"), `w:5: task "t" has the unknown key "input" (did you mean inputs?)`},
 		{"no-run", "filch: 1\ntasks:\n  t: {cpus: 1}", `task "t" has no run`},
 		{"empty-run", "filch: 1\ntasks:\n  t: {run: []}", `task "t": its run is empty`},
