@@ -35,10 +35,10 @@ cancel, with the same FILCH_TASK. With TASKS, only the failed tasks among these 
 Tasks that filch cancel ended one by one run again only with TASKS or --cancelled; the rest
 of a job that was cancelled as a whole, or by --halt, runs again.
 
-For a workflow, all tasks that did not end well run again, and TASKS are refused. The new
-tasks read the files of the tasks that ended well. filch retry waits for the end and brings
-the results, as filch workflow run does. A task that ended well runs again only when its
-files are lost with its node.
+For a workflow, TASKS are refused. A task that depends on a task which stays cancelled does
+not run either. The new tasks read the files of the tasks that ended well. filch retry waits
+for the end and brings the results, as filch workflow run does. A task that ended well runs
+again only when its files are lost with its node.
 
 When JOB started after other jobs (--dep), and one of these did not end well, filch
 retry refuses; --dep names the jobs to wait for in their place. With aftercorr, only the
@@ -117,6 +117,7 @@ func (r *retryOptions) one(g *cli.Global, c *client.Client, named *cli.JobTasks,
 		return ui.Misused(filch.Errorf(filch.Invalid, "%d.%s names tasks of a workflow, and filch retry runs all of its tasks that did not end well", p.ID, cli.RunsText(named.Tasks)).
 			WithHint("filch retry %d", p.ID))
 	case p.Rec.Graph:
+		p.single = !r.cancelled && p.Rec.Void != filch.Cancelled
 		return p.rerunWorkflow(g, show)
 	}
 	p.later = later
@@ -128,9 +129,11 @@ func (r *retryOptions) one(g *cli.Global, c *client.Client, named *cli.JobTasks,
 type past struct {
 	*taskrecords.Job
 	later record.Conditions // of the new job
-	// Tasks that were cancelled one by one stay so; left counts these tasks.
+	// Tasks that were cancelled one by one stay so; left are these tasks, and cut counts the
+	// tasks of a workflow that cannot run without these tasks.
 	single bool
-	left   int
+	left   []taskrecords.Indices
+	cut    int
 }
 
 func readPast(c *client.Client, id filch.JobID) (*past, error) {
@@ -176,7 +179,7 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 		}
 		for _, s := range z.Spans {
 			if s.Void == filch.Cancelled && p.single {
-				p.left += int(min(s.Hi, p.Rec.Total) - s.Lo)
+				p.left = append(p.left, taskrecords.Indices{Lo: s.Lo, Hi: min(s.Hi, p.Rec.Total)})
 			} else if s.Void != 0 {
 				bad = append(bad, taskrecords.Indices{Lo: s.Lo, Hi: min(s.Hi, p.Rec.Total)})
 			}
@@ -193,10 +196,10 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 		for _, n := range numbers {
 			b := p.Blocks[n]
 			for k, off := range b.Offs {
+				i := n*record.BlockSize + int32(off)
 				if s := b.Tasks[k].State; s == filch.Cancelled && p.single {
-					p.left++
+					p.left = append(p.left, taskrecords.Indices{Lo: i, Hi: i + 1})
 				} else if s.Final() && s != filch.OK {
-					i := n*record.BlockSize + int32(off)
 					bad = append(bad, taskrecords.Indices{Lo: i, Hi: i + 1})
 				}
 			}
@@ -207,11 +210,24 @@ func (p *past) failures() ([]taskrecords.Indices, error) {
 
 // nothing prints that no task is left to retry.
 func (p *past) nothing() {
-	if p.left > 0 {
-		ui.Say(fmt.Sprintf("no task of job %d failed, and %s ended by a cancel: filch retry --cancelled %[1]d runs what was cancelled", p.ID, filch.Plural(p.left, "task")))
+	if len(p.left) > 0 {
+		ui.Say(fmt.Sprintf("no task of job %d failed, and %s: filch retry --cancelled %[1]d runs what was cancelled", p.ID, p.stays()))
 		return
 	}
 	ui.Say(fmt.Sprintf("all tasks of job %d ended well: nothing to run again", p.ID))
+}
+
+// stays tells how many tasks stay cancelled, and how many tasks cannot run for that reason.
+func (p *past) stays() string {
+	n := 0
+	for _, r := range p.left {
+		n += int(r.Hi - r.Lo)
+	}
+	text := filch.Plural(n, "task") + " ended by a cancel"
+	if p.cut > 0 {
+		text += fmt.Sprintf(", without which %s cannot run", filch.Plural(p.cut, "task"))
+	}
+	return text
 }
 
 // rerunBag submits the failures of a bag, or those among the named tasks.

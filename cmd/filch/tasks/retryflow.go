@@ -29,7 +29,8 @@ type flow struct {
 	nodes []record.GraphNode
 	items []launcher.TaskItem
 	marks []workflow.Mark
-	again []int32 // indices of the old job, in order
+	again []int32        // indices of the old job, in order
+	stay  map[int32]bool // tasks that stay cancelled, and tasks that cannot run without these
 	index map[int32]int32
 	live  map[filch.NodeName]bool
 }
@@ -57,6 +58,9 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 		p.nothing()
 		return nil
 	}
+	if len(p.left) > 0 {
+		ui.Say(fmt.Sprintf("of job %d, %s: filch retry --cancelled %[1]d runs these too", p.ID, p.stays()))
+	}
 	s := &submit.Job{
 		Name: p.Rec.Name, Ticket: filch.Ticket{Class: p.Rec.Ticket.Class}, Spec: *p.Spec, Follow: true, Conditions: p.later,
 	}
@@ -67,9 +71,9 @@ func (p *past) rerunWorkflow(g *cli.Global, show showFlags) error {
 	}
 	s.Total = int32(len(s.Nodes))
 	gr.Earlier = append(gr.Earlier, p.ID)
-	done := launcher.TasksBefore{Job: p.ID, Done: p.Rec.Total - s.Total, Total: p.Rec.Total}
+	done := launcher.TasksBefore{Job: p.ID, Done: p.Rec.Total - s.Total - int32(len(f.stay)), Total: p.Rec.Total}
 	if b := f.extra.Before; b != nil { // the whole workflow counts
-		done.Done, done.Total, done.Earlier = max(b.Total-s.Total, 0), b.Total, true
+		done.Done, done.Total, done.Earlier = min(b.Done+done.Done, b.Total), b.Total, true
 	}
 	f.extra.Before = &done
 	if s.Spec.Body, err = wire.EncodeOrder(&f.order, f.extra); err != nil {
@@ -160,6 +164,8 @@ func (f *flow) choose() error {
 			open = append(open, i)
 		}
 	}
+	f.settle(bad)
+	open = slices.DeleteFunc(open, func(i int32) bool { return f.stay[i] })
 	set, asked := map[int32]bool{}, map[file]bool{}
 	for len(open) > 0 {
 		for _, i := range open {
@@ -197,6 +203,37 @@ func (f *flow) choose() error {
 		}
 	}
 	return nil
+}
+
+// settle finds the tasks that stay as they are: tasks that were cancelled one by one, and
+// the tasks among bad that depend on such tasks.
+func (f *flow) settle(bad []taskrecords.Indices) {
+	f.stay = map[int32]bool{}
+	for _, r := range f.left {
+		for i := r.Lo; i < r.Hi; i++ {
+			f.stay[i] = true
+		}
+	}
+	seen := map[int32]bool{} // of bad: whether the task is settled
+	for _, r := range bad {
+		for i := r.Lo; i < r.Hi; i++ {
+			seen[i] = false
+		}
+	}
+	var cut func(int32) bool
+	cut = func(i int32) bool {
+		if settled, ended := seen[i]; ended && !settled {
+			seen[i] = true
+			if slices.ContainsFunc(f.nodes[i].Parents, cut) {
+				f.stay[i] = true
+				f.cut++
+			}
+		}
+		return f.stay[i]
+	}
+	for i := range seen {
+		cut(i)
+	}
 }
 
 // gone are the files that no node has any more: their node is gone, or the nodes forgot the
@@ -337,7 +374,7 @@ func (f *flow) results() (again, old []wire.CollectFile) {
 		at, rerun := f.index[int32(i)]
 		for _, out := range f.items[i].Outputs {
 			switch {
-			case read[file{0, int32(i), out.Path}]:
+			case read[file{0, int32(i), out.Path}] || f.stay[int32(i)]:
 			case rerun:
 				again = append(again, wire.CollectFile{Task: at, Path: out.Path})
 			default:
