@@ -208,17 +208,36 @@ func (l *list) tasks(t *cli.JobTasks, d *spec.Dep) error {
 	return nil
 }
 
-// sameName adds the live jobs with a name. Jobs that wait for their own turn are left to
-// the chain of the name: otherwise two of them could wait for each other.
+// sameName adds the live jobs with a name.
 func (l *list) sameName(name string) error {
 	jobs, err := cli.QueryJobs(l.c)
 	if err != nil {
 		return err
 	}
-	for _, j := range jobs {
-		if j.Name == name && j.Code == nil && j.Kind != "step" && !strings.HasSuffix(j.Dep, "singleton") && !slices.Contains(l.After, j.ID) {
-			l.add(j.ID, record.WhenAny, record.Part{})
+	for _, id := range namesakes(jobs, name) {
+		if !slices.Contains(l.After, id) {
+			l.add(id, record.WhenAny, record.Part{})
 		}
 	}
 	return nil
+}
+
+// namesakes lists the live jobs with a name for which a later job of the name waits. Of the
+// jobs that wait for their own turn, the last suffices. Jobs that do not see each other here
+// get their turn by the chain of the name, in any order.
+func namesakes(jobs []launcher.JobInfo, name string) (ids []filch.JobID) {
+	last := launcher.JobInfo{}
+	for i := range jobs {
+		switch j := &jobs[i]; {
+		case j.Name != name || j.Code != nil || j.Kind == "step":
+		case !strings.HasSuffix(j.Dep, "singleton"):
+			ids = append(ids, j.ID)
+		case last.ID == 0 || j.Submit > last.Submit:
+			last = *j
+		}
+	}
+	if last.ID != 0 {
+		ids = append(ids, last.ID)
+	}
+	return ids
 }
