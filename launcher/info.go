@@ -104,6 +104,14 @@ const CancelReason = "filch cancel: "
 // job of tasks.
 const DownCause = "filch down"
 
+// ByDown reports whether filch down ended the job.
+func (i *JobInfo) ByDown() bool {
+	return i.Unfinished != nil || i.State == filch.Cancelled.String() && i.Cause == CancelledBy+DownCause
+}
+
+// CancelledBy stands in the cause of the end of a cancelled run before the requester.
+const CancelledBy = "cancelled by "
+
 // GoesDown ends a job of tasks, as filch down ends the instance.
 func (i *JobInfo) GoesDown() {
 	k, code := &i.Tasks, int32(1)

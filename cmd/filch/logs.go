@@ -155,7 +155,16 @@ func (f *logsFlags) show(c *client.Client, spans []cli.JobSpan, labelled bool) e
 	if f.view.Fold {
 		r.Beat = logs.FoldBeat
 	}
-	return errors.Join(r.Run(c), p.Close())
+	if err := errors.Join(r.Run(c), p.Close()); err != nil || !f.follow {
+		return err
+	}
+	for i := range targets {
+		if j := &targets[i].Info; j.ByDown() {
+			ui.Say("error: job " + j.ID.String() + ": " + j.Cause)
+			return ui.Exit(endCode(j))
+		}
+	}
+	return nil
 }
 
 // readPattern reads a regular expression; "" is none.

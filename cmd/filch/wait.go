@@ -26,10 +26,10 @@ func waitCommand(g *cli.Global) *cobra.Command {
 		Short:   "wait until jobs have ended",
 		Long: `Waits until all the jobs have ended. The exit code is 0 if all jobs ended with 0,
 else the code of the first job, in the order given, that did not. Ctrl-C ends the waiting,
-not the jobs. When filch down ends the instance first, the exit code is 123. When only the
-launcher ends, filch wait goes on with another launcher on this machine, at most 100 times; so
-do filch logs -f, filch attach, filch workflow run, and filch submit with --wait or an option that
-follows.`,
+not the jobs. When filch down ends a job or the instance first, the exit code is 123. When only
+the launcher ends, filch wait goes on with another launcher on this machine, at most 100 times;
+so do filch logs -f, filch attach, filch workflow run, and filch submit with --wait or an option
+that follows.`,
 		Example: "  filch wait last --progress\n  filch wait 3-5 --timeout 10:00",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -143,6 +143,15 @@ func waitForOne(c *client.Client, id filch.JobID, limit time.Duration, deadline 
 	}
 }
 
+// endCode is the exit code that a command which waited for a job has: of a job that filch down
+// ended, the code is the same as of an instance that went down first.
+func endCode(j *launcher.JobInfo) int {
+	if j.ByDown() {
+		return filch.ExitDown
+	}
+	return int(*j.Code)
+}
+
 // waited prints the jobs that ended badly and returns the code of the first.
 func waited(jobs []launcher.JobInfo, quiet bool) error {
 	code := 0
@@ -151,7 +160,7 @@ func waited(jobs []launcher.JobInfo, quiet bool) error {
 			continue
 		}
 		if code == 0 {
-			code = int(*j.Code)
+			code = endCode(&j)
 		}
 		if !quiet {
 			text := j.Cause

@@ -66,6 +66,9 @@ func (d *Daemon) shutDown(grace time.Duration, scope string) {
 		cancelAll(t, ends, sigTerm)
 	})
 	idle := func(t *inputs.Turn) bool {
+		if scope == wholeDown && d.keepers.Busy() {
+			return false // the origins of the other nodes' jobs go down too, and say so
+		}
 		return !slices.ContainsFunc(t.Node.Jobs(t.Now), func(j launcher.JobInfo) bool { return ends(&j) })
 	}
 	if !d.in.Idle(grace, idle) {

@@ -58,7 +58,7 @@ func (o *Origin) Cancel(now time.Duration, id filch.JobID, sig int32, by string,
 func (o *Origin) cancelBy(t *local.Turn, j *job, sig int32, by string) {
 	c := launcher.Cause{Kind: launcher.CauseCancel, Rank: -1, Text: "cancelled"}
 	if by != "" {
-		c.Text += " by " + by
+		c.Text = launcher.CancelledBy + by
 	}
 	if by == "interrupt" {
 		c.Kind, c.Text = launcher.CauseInterrupt, "interrupted"
