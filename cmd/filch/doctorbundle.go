@@ -341,7 +341,7 @@ func askOne(name string, d place.Dir, isHere func(filch.NodeName) bool) (files [
 			jobs = jobs[:bundleJobs]
 		}
 		for i := range jobs {
-			jobs[i].Name = bundle.Hidden(jobs[i].Name)
+			jobs[i].Name, jobs[i].Cause = bundle.Hidden(jobs[i].Name), bundle.Cause(jobs[i].Cause)
 		}
 		add("jobs.json", jobs)
 	}

@@ -47,6 +47,24 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
+func TestCausesNameNoProgram(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "",
+		"rank 1 on n1: killed by SIGSEGV":  "rank 1 on n1: killed by SIGSEGV",
+		"cannot run ./my-token: not on n1": "cannot run [left out]: not on n1",
+		"cannot run a: b on n1: exec format error": "cannot run [left out]: exec format error",
+		"cannot run an empty program name on n1":   "cannot run [left out]",
+		"rank 0 on n1: cannot run x: no such file": "rank 0 on n1: cannot run [left out]: no such file",
+		"cancelled by filch cancel: too: dear":     "cancelled by filch cancel: [left out]",
+	} {
+		b := New(nil)
+		b.Add(File{"f", Cause(text)})
+		if got := b.files[0].Text; got != want {
+			t.Errorf("the cause %q is %q in a bundle, want %q", text, got, want)
+		}
+	}
+}
+
 // unpack reads the archive as tar does.
 func unpack(t *testing.T, packed []byte) map[string]string {
 	t.Helper()

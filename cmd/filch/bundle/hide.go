@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/filch-hpc/filch/launcher"
 )
 
 // hiddenText stands for a secret.
@@ -15,6 +17,24 @@ func Hidden(text string) string {
 		return ""
 	}
 	return hiddenText
+}
+
+// Cause returns the cause of the end of a job without the program that could not be run, and
+// without the reason that a person gave for a cancel.
+func Cause(text string) string {
+	if before, reason, found := strings.Cut(text, launcher.CancelReason); found {
+		return before + launcher.CancelReason + Hidden(reason)
+	}
+	const failed = "cannot run "
+	before, rest, found := strings.Cut(text, failed)
+	if !found {
+		return text
+	}
+	why := ""
+	if i := strings.LastIndex(rest, ": "); i >= 0 {
+		why = rest[i:]
+	}
+	return before + failed + hiddenText + why
 }
 
 // minSecret is the length below which a secret is not searched for: a short text
