@@ -93,7 +93,7 @@ type Setting struct {
 // settings asks filchd, which reads the files, for the settings of an instance:
 // the named instance, or the only instance with nodes here.
 func settings(g *cli.Global) ([]Setting, error) {
-	base, err := place.Base()
+	base, err := place.BaseName() // showing settings writes nothing
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func installOne(base, name string, body []byte) (string, error) {
 func install(base string, write func(dir string) (string, error)) (string, error) {
 	dir := place.Bin(base)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, place.Cause(err))
+		return "", filch.Errorf(place.FaultKind(err), "cannot make %s: %s", dir, place.Cause(err))
 	}
 	path, err := write(dir)
 	if err != nil {
@@ -113,7 +113,7 @@ func install(base string, write func(dir string) (string, error)) (string, error
 }
 
 func NoRoom(dir string, err error) error {
-	e := filch.Errorf(filch.Invalid, "cannot write a program to %s: %s", dir, place.Cause(err))
+	e := filch.Errorf(place.FaultKind(err), "cannot write a program to %s: %s", dir, place.Cause(err))
 	if errors.Is(err, unix.ENOSPC) {
 		return e.WithHint("set FILCH_LOCAL to a directory on a disk with room")
 	}

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher/config/place"
@@ -34,21 +37,14 @@ func ReadYAML(text []byte) (asJSON []byte, line int, err error) {
 }
 
 // Run runs filchd as a program with a bounded run time and returns its standard
-// output. A failure's message on standard error becomes the error, but for codes
+// output. Run writes nothing to disk, where the system allows that. A failure's message on standard error becomes the error, but for codes
 // below [filch.ExitOurs].
 func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code int, err error) {
-	base, err := place.Base()
+	path, done, err := program()
 	if err != nil {
 		return nil, 0, err
 	}
-	body, err := embedded()
-	if err != nil {
-		return nil, 0, err
-	}
-	path, err := installOne(base, "filchd", body)
-	if err != nil {
-		return nil, 0, err
-	}
+	defer done()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	var said bytes.Buffer
@@ -69,6 +65,49 @@ func Run(wait time.Duration, stdin []byte, args ...string) (stdout []byte, code 
 		return stdout, failed.ExitCode(), nil
 	}
 	return nil, 0, SaidBy(said.Bytes(), fmt.Sprintf("filchd %s ended (%s)", args[0], failed), failed.ExitCode())
+}
+
+// program is the path of filchd, until done: the installed program, else a copy in memory, else,
+// where programs in memory are forbidden, the program that program installs.
+func program() (path string, done func(), err error) {
+	body, err := embedded()
+	if err != nil {
+		return "", nil, err
+	}
+	base, err := place.BaseName()
+	if err != nil {
+		return "", nil, err
+	}
+	if path := place.Installed(place.Bin(base), "filchd", body); path != "" {
+		return path, func() {}, nil
+	}
+	if path, done := inMemory(body); path != "" {
+		return path, done, nil
+	}
+	if base, err = place.Base(); err != nil {
+		return "", nil, err
+	}
+	path, err = installOne(base, "filchd", body)
+	return path, func() {}, err
+}
+
+// inMemory is the path of a program that no disk holds, until done; "" if the system forbids such
+// programs.
+func inMemory(body []byte) (path string, done func()) {
+	fd, err := unix.MemfdCreate("filchd", unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate("filchd", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return "", nil
+	}
+	f := os.NewFile(uintptr(fd), "filchd")
+	path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)
+	if _, err := f.Write(body); err != nil || unix.Access(path, unix.X_OK) != nil {
+		_ = f.Close()
+		return "", nil
+	}
+	return path, func() { _ = f.Close() }
 }
 
 // SaidBy is the error that filchd wrote to its standard error, in lines that

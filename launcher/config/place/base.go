@@ -59,6 +59,15 @@ func SharedKind(dir string) string {
 
 // Base returns BASE, and makes BASE if missing.
 func Base() (string, error) {
+	base, err := BaseName()
+	if err != nil {
+		return "", err
+	}
+	return base, private(base)
+}
+
+// BaseName returns BASE, which may be missing.
+func BaseName() (string, error) {
 	parent, err := pickParent(os.Getenv, SharedKind)
 	if err == nil {
 		err = Ambiguous()
@@ -66,8 +75,7 @@ func Base() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	base := filepath.Join(parent, "filch-"+strconv.Itoa(os.Getuid()))
-	return base, private(base)
+	return filepath.Join(parent, "filch-"+strconv.Itoa(os.Getuid())), nil
 }
 
 // pickParent chooses the parent directory of BASE. A directory named by the user in
@@ -98,7 +106,7 @@ func cannotKeep(where string, err error, hint string) error {
 	if e := (*filch.Error)(nil); errors.As(err, &e) && e.Hint != "" {
 		hint = e.Hint
 	}
-	return filch.Errorf(filch.Invalid, "cannot keep state in %s: %s", where, Cause(err)).WithHint("%s", hint)
+	return filch.Errorf(FaultKind(err), "cannot keep state in %s: %s", where, Cause(err)).WithHint("%s", hint)
 }
 
 func usable(dir string, sharedKind func(string) string) error {
@@ -126,7 +134,7 @@ func usable(dir string, sharedKind func(string) string) error {
 func private(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", dir, Cause(err)).
+		return filch.Errorf(FaultKind(err), "cannot make %s: %s", dir, Cause(err)).
 			WithHint("set FILCH_LOCAL to a directory that you may write to")
 	}
 	return checkPrivate(dir)

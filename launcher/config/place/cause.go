@@ -6,6 +6,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/filch-hpc/filch"
 )
 
 // Cause is the reason of a fault of a file, a program or a connection, without the call and
@@ -38,4 +42,13 @@ func Cause(err error) string {
 		return call.Err.Error()
 	}
 	return err.Error()
+}
+
+// FaultKind is the kind of the error of a file that cannot be made or written: a full disk is no
+// wrong input.
+func FaultKind(err error) filch.Kind {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return filch.Internal
+	}
+	return filch.Invalid
 }

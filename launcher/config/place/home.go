@@ -65,7 +65,7 @@ func (h Home) Contact() string { return filepath.Join(string(h), "contact.json")
 func (h Home) Make() error {
 	all := filepath.Dir(string(h))
 	if err := os.MkdirAll(all, 0o700); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot make %s: %s", all, Cause(err))
+		return filch.Errorf(FaultKind(err), "cannot make %s: %s", all, Cause(err))
 	}
 	if err := cmp.Or(checkHolder(filepath.Dir(all)), checkHolder(all), Ambiguous()); err != nil {
 		return cannotKeep(all, err, "set FILCH_HOME to a directory of your own")
@@ -225,7 +225,7 @@ func ReadPrivate(path string) ([]byte, error) {
 // WritePrivate replaces a file by a file with mode 0600, whole or not at all.
 func WritePrivate(path string, b []byte) error {
 	if err := writeWhole(path, b, 0o600); err != nil {
-		return filch.Errorf(filch.Invalid, "cannot write %s: %s", path, Cause(err))
+		return filch.Errorf(FaultKind(err), "cannot write %s: %s", path, Cause(err))
 	}
 	return nil
 }

@@ -39,11 +39,20 @@ func writeWhole(path string, b []byte, mode os.FileMode) error {
 // Install writes a program to dir under its name and a hash of its content, unless the
 // file exists, and returns the path.
 func Install(dir, name string, program []byte) (string, error) {
-	path := installed(dir, name, program)
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(program)) && info.Mode()&0o100 != 0 {
+	if path := Installed(dir, name, program); path != "" {
 		return path, nil
 	}
+	path := installed(dir, name, program)
 	return path, writeWhole(path, program, 0o700)
+}
+
+// Installed returns the path of a program that [Install] has written, "" if the program is absent.
+func Installed(dir, name string, program []byte) string {
+	path := installed(dir, name, program)
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(program)) || info.Mode()&0o100 == 0 {
+		return ""
+	}
+	return path
 }
 
 // InstallPacked is [Install] for a compressed program, under the hash of the compressed
