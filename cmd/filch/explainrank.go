@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/cmd/filch/cli"
+	"github.com/filch-hpc/filch/cmd/filch/tasklist"
 	"github.com/filch-hpc/filch/cmd/filch/ui"
 	"github.com/filch-hpc/filch/launcher"
 	"github.com/filch-hpc/filch/launcher/client"
@@ -49,4 +51,22 @@ func explainRank(c *client.Client, j *launcher.JobInfo, rank int32, e *launcher.
 		e.Text += ". The whole run: " + whole
 	}
 	return nil
+}
+
+// numbered adds to the error of a task that is not there the task whose FILCH_TASK is this number,
+// as the first and all other tasks of an array are off by the same amount.
+func numbered(c *client.Client, job filch.JobID, task int32, err error) error {
+	var told *filch.Error
+	if task < 0 || !errors.As(err, &told) || told.Kind != filch.NotFound {
+		return err
+	}
+	first, bad := tasklist.Find(c, job, 0)
+	if bad != nil || first.Number > task {
+		return err
+	}
+	at := task - first.Number
+	if t, bad := tasklist.Find(c, job, at); bad != nil || t.Number != task {
+		return err
+	}
+	return told.WithHint("tasks are numbered from 0: the task with FILCH_TASK=%d is %d.%d", task, job, at)
 }

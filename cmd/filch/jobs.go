@@ -186,7 +186,7 @@ func showAll(c *client.Client, named []cli.JobTasks, asJSON bool) error {
 		}
 		t, err := tasklist.Find(c, job, task)
 		if err != nil {
-			return err
+			return numbered(c, job, task, err)
 		}
 		list = append(list, t)
 		findEnds(c, t)
@@ -380,7 +380,7 @@ rank runs, or how the rank ended.`,
 					return explainRank(c, &j, task, e)
 				}
 				if err := cli.Ask(c, cli.QueryWait, e, wire.VerbExplain, words...); err != nil {
-					return err
+					return numbered(c, job, task, err)
 				}
 				return tasklist.Name(c, e)
 			})

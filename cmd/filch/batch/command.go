@@ -169,6 +169,13 @@ over and cancelled; the third cancels job $1.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.add(args) },
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		e := cli.OptionError(c.Flags(), err)
+		if e.Hint == "" {
+			e = e.WithHint("options of the batch system go behind --, as in filch pool add slurm --max 8 -- -p short")
+		}
+		return ui.Misused(e)
+	})
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.spec.Name, "name", "", "`NAME` of the pool (default: the name of the batch system)")

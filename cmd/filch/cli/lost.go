@@ -67,7 +67,7 @@ func IsLost(c *client.Client, err error) bool {
 func Reconnect(dir place.Dir, job filch.JobID, deadline time.Time) (*client.Client, error) {
 	return reconnect(dir, job, deadline, func() {
 		ui.Say(fmt.Sprintf("error: %s went down on this machine before job %d had ended", dir.Instance, job))
-		ui.Hint(fmt.Sprintf("filch down ends the jobs; after filch down --here, filch wait %d works on another machine of the instance", job))
+		ui.Hint(fmt.Sprintf("filch down ends the jobs: filch history --all lists them; while other machines of the instance go on, filch wait %d works there", job))
 	})
 }
 
