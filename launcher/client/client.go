@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"encoding/json"
 	"net"
 	"os"
 	"time"
@@ -27,6 +29,7 @@ type Client struct {
 	lost bool // by a query
 
 	submitted time.Time // when a job was, as long as the launcher has not answered; else zero
+	name      string    // of the submitted job
 	patience  patience
 
 	build string
@@ -102,10 +105,40 @@ func (c *Client) read(within time.Duration) (wire.Frame, error) {
 	return f, err
 }
 
-// unanswered is the error of a submission without an answer.
+// unanswered is the error of a submission without an answer: unknown remains whether the job will
+// be accepted.
 func (c *Client) unanswered() *filch.Error {
-	return filch.Errorf(filch.Timeout, "the launcher of %s on %s did not answer the submission within %v", c.Dir.Instance, c.Dir.Node, c.patience.wait).
-		WithHint("the process may be stopped, or its machine overloaded: see filch doctor. The job may have begun: see filch ps")
+	look := "The job may still be accepted: look for " + cmp.Or(c.name, "the job") + " in filch ps -a before you submit again"
+	switch trouble, err := c.trouble(); {
+	case err != nil:
+		return filch.Errorf(filch.Timeout, "the launcher of %s on %s did not answer the submission within %v", c.Dir.Instance, c.Dir.Node, c.patience.wait).
+			WithHint("the process may be stopped, or its machine overloaded: see filch doctor. %s", look)
+	case trouble != "":
+		return filch.Errorf(filch.Timeout, "the submission was not recorded within %v: %s", c.patience.wait, trouble).WithHint("%s", look)
+	}
+	return filch.Errorf(filch.Timeout, "the submission was not recorded within %v", c.patience.wait).WithHint("filch doctor names the fault. %s", look)
+}
+
+// troubleWait bounds the question of a client that gives up.
+const troubleWait = 2 * time.Second
+
+// trouble asks the launcher why it keeps no records; "" without an error: the launcher answers,
+// and knows no reason.
+func (c *Client) trouble() (string, error) {
+	another, err := c.Another()
+	if err != nil {
+		return "", err
+	}
+	defer another.Close()
+	text, err := another.Query(min(c.patience.wait, troubleWait), wire.VerbRoster, wire.OnlyHere)
+	var list []wire.RosterInfo
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	return list[0].Trouble, nil
 }
 
 // Lost reports whether a query has found the connection closed.

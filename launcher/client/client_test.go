@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -174,6 +175,45 @@ func TestSubmissionsGiveUp(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != filch.Timeout || e.Hint == "" || said != 1 {
 			t.Errorf("%s: said %d times, and ended with %v", kind, said, err)
 		}
+	}
+}
+
+// A launcher whose disk is full answers other questions: a client that gives up says why, and that
+// the job may still be accepted.
+func TestSubmissionsGiveUpOnAFullDisk(t *testing.T) {
+	const full = "the disk of n1 accepts no records: no space left on device"
+	f := newFake(t)
+	f.serve(func() error {
+		c, _, err := f.accept()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if fr, err := c.Read(); err == nil {
+			return fmt.Errorf("the client sends %s after it gave up", fr.Kind)
+		}
+		again, _, err := f.accept()
+		if err != nil {
+			return err
+		}
+		defer again.Close()
+		list, err := json.Marshal([]wire.RosterInfo{{Node: "n1", Trouble: full}})
+		if err != nil {
+			return err
+		}
+		return again.Send(wire.KindAnswer, 1, wire.Answer{JSON: list})
+	})
+	c := f.dial()
+	c.SetPatience(time.Minute, 60*time.Millisecond)
+	job, err := c.SubmitTasks(&submit.Job{Name: "bread"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = job.Next()
+	var e *filch.Error
+	const hint = "The job may still be accepted: look for bread in filch ps -a before you submit again"
+	if !errors.As(err, &e) || e.Kind != filch.Timeout || e.Text != "the submission was not recorded within 60ms: "+full || e.Hint != hint {
+		t.Errorf("got %+v", e)
 	}
 }
 

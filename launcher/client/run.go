@@ -50,7 +50,7 @@ func (c *Client) Submit(r *launcher.Request) (*Run, error) {
 	if err := c.conn.Send(wire.KindSubmit, 0, r); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
 	}
-	c.submitted = time.Now()
+	c.submitted, c.name = time.Now(), r.Name
 	return &Run{build: c.build, client: c, seen: map[int32]uint64{}, within: c.patience.voice}, nil
 }
 

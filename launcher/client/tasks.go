@@ -26,7 +26,7 @@ func (c *Client) SubmitTasks(s *submit.Job) (*Tasks, error) {
 	if err := c.conn.Send(wire.KindTaskSubmit, 0, s); err != nil {
 		return nil, filch.Errorf(filch.Unavailable, "cannot submit: %s", err.Error())
 	}
-	c.submitted = time.Now()
+	c.submitted, c.name = time.Now(), s.Name
 	return &Tasks{client: c}, nil
 }
 

@@ -42,8 +42,22 @@ func WatchStuck(dial func() (*client.Client, error), job filch.JobID) (stop func
 	return func() { close(over) }
 }
 
-// stuckText is the reason that no task of a job is started, or that no end of a task is
-// recorded; "" if there is none.
+// StoreTrouble is why the launcher keeps no records, as it says itself; "" if it says nothing.
+func StoreTrouble(dial func() (*client.Client, error)) string {
+	c, err := dial()
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	var list []wire.RosterInfo
+	if err := Ask(c, QueryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil || len(list) == 0 {
+		return ""
+	}
+	return list[0].Trouble
+}
+
+// stuckText is the reason that no task of a job is started, or that a run does not start or no
+// end is recorded; "" if there is none.
 func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
 	c, err := dial()
 	if err != nil {
@@ -54,9 +68,15 @@ func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
 	if err := Ask(c, QueryWait, &e, wire.VerbExplain, job.String()); err == nil && e.Stuck {
 		return e.Text
 	}
-	var list []wire.RosterInfo
-	if err := Ask(c, QueryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil || len(list) == 0 || list[0].Trouble == "" {
+	trouble := StoreTrouble(dial)
+	var j launcher.JobInfo
+	switch err := Ask(c, QueryWait, &j, wire.VerbInfo, job.String()); {
+	case trouble == "":
 		return ""
+	case err != nil || IsTasks(&j):
+		return "the ends of its tasks cannot be recorded: " + trouble
+	case e.State == filch.Waiting.String():
+		return e.Text
 	}
-	return "the ends of its tasks cannot be recorded: " + list[0].Trouble
+	return "its end cannot be recorded: " + trouble
 }

@@ -135,7 +135,11 @@ const keptWithin = 5 * time.Second
 // awaitTasks waits for a kind of news, or the refusal.
 func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
 	slow := time.AfterFunc(keptWithin, func() {
-		ui.Say(fmt.Sprintf("still waiting: after %s the submission is not recorded yet", filch.ShortTime(keptWithin)))
+		text := fmt.Sprintf("still waiting: after %s the submission is not recorded yet", filch.ShortTime(keptWithin))
+		if trouble := cli.StoreTrouble(t.Another); trouble != "" {
+			text += ": " + trouble
+		}
+		ui.Say(text)
 		ui.Hint("filch doctor names the fault; Ctrl-C ends the waiting, not the job")
 	})
 	defer slow.Stop()
