@@ -416,6 +416,14 @@ func (sv *Server) aboutOther(q wire.Query, job filch.JobID, arg func(int) string
 			return sv.aboutTasks(q, job, j, arg)
 		}
 		v, bad := sv.aboutRemote(q, job, arg)
+		if bad != nil && kindOf(bad) == filch.NotFound {
+			if i, is := findUnrecorded(sv, job); is {
+				if q.Verb == wire.VerbWait && sv.in.Pause(waitChunk, deadline) {
+					continue
+				}
+				return aboutUnrecorded(q, &i)
+			}
+		}
 		if err == nil || bad == nil || kindOf(bad) != filch.NotFound {
 			return v, bad
 		}
