@@ -44,7 +44,7 @@ func TestWhereTasksStand(t *testing.T) {
 		{"gangs gather, unsaid", record.Job{Total: 9}, []launcher.TasksHere{{Running: 2, Ready: 4, Gathers: 2}}, "2 tasks run, 4 are ready. 2 of the ready tasks are gangs that gather slots of several nodes"},
 		{"after others", record.Job{Total: 2, Conditions: record.Conditions{After: []filch.JobID{7, 9}}}, []launcher.TasksHere{{Waiting: 2}}, "waits for job 7 to end well and for job 9 to end well"},
 		{"open", record.Job{}, nil, "the job is open, and all of its tasks have ended: filch submit --to 5 adds tasks, filch close 5 ends the job"},
-		{"moving between nodes", record.Job{Total: 2}, nil, "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"},
+		{"moving between nodes", record.Job{Total: 2}, nil, "2 tasks are moving between nodes, or done and being recorded"},
 		{"its leader never came back", record.Job{Total: 2, Leader: record.Owner{Node: "n9"}}, nil, "n9, the leader of the job, is not a member: another node takes over its 2 unfinished tasks, 15 s after missing n9"},
 		{"held", record.Job{Total: 3, Orders: held}, []launcher.TasksHere{{Ready: 3}}, "ann holds the job: filch release 5 lets more of its tasks start; 3 tasks do not start"},
 		{"held and running", record.Job{Total: 9, Orders: held}, []launcher.TasksHere{{Running: 1, Ready: 7}}, "ann holds the job: filch release 5 lets more of its tasks start; 1 task runs on, 8 tasks do not start"},
@@ -66,7 +66,7 @@ func TestWhereTasksStand(t *testing.T) {
 	for _, name := range []filch.NodeName{"n2", "n3"} {
 		w.declare(name, filch.Suspect)
 	}
-	want := "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded; " +
+	want := "2 tasks are moving between nodes, or done and being recorded; " +
 		"most nodes of the instance do not answer; filch doctor says more"
 	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -85,7 +85,7 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 	w := newNet(t, 6, 4)
 	n1 := w.nodes["n1"].node
 	rec := &record.Job{Total: 2, Leader: record.Owner{Node: "n1", Incarnation: 1}}
-	const calm = "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded"
+	const calm = "2 tasks are moving between nodes, or done and being recorded"
 	if got := standing(w, rec, nil, nil); got != calm {
 		t.Fatalf("got %q", got)
 	}
@@ -103,7 +103,7 @@ func TestTheLossOfTheRosterIsSaid(t *testing.T) {
 		}
 	}
 	w.run(sec)
-	want := calm + "; the roster is lost: of its 3 seats, " + strings.Join(gone, ", ") +
+	want := "2 tasks are moving between nodes, being recovered from a dead node, or done and being recorded; the roster is lost: of its 3 seats, " + strings.Join(gone, ", ") +
 		" are gone or have damaged disks; if these nodes do not come back: filch roster recover --accept-loss; filch doctor says more"
 	if got := standing(w, rec, nil, nil); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -236,7 +236,7 @@ func TestATaskThatIsOfferedDoesNotWaitForSlots(t *testing.T) {
 		has = append(has, w.nodes[name].node.TasksHere(id))
 	}
 	rec := &record.Job{Total: offered, Leader: record.Owner{Node: "n1", Incarnation: 1}} // the others are done
-	want := fmt.Sprintf("%d tasks are moving between nodes, being recovered from a dead node, or done and being recorded; "+
+	want := fmt.Sprintf("%d tasks are moving between nodes, or done and being recorded; "+
 		"estimated 50ms per task (most finished tasks took less)", offered)
 	if got := standing(w, rec, has, nil); got != want {
 		t.Errorf("of %+v\ngot  %q\nwant %q", has, got, want)

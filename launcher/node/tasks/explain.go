@@ -395,7 +395,13 @@ func (e *explainer) unheldText(rec *record.Job, c *launcher.TaskCounts, s *Sum) 
 	if rec.Ordered() && c.Waiting > 0 {
 		return countTasks(c.Waiting, "waits", "wait") + " behind longer tasks of the job"
 	}
-	return countTasks(c.Waiting, "is", "are") + " moving between nodes, being recovered from a dead node, or done and being recorded"
+	recovered := ""
+	for i := range e.Members.Len() {
+		if e.Members.At(int32(i)).Standing >= filch.Dead {
+			recovered = " being recovered from a dead node,"
+		}
+	}
+	return countTasks(c.Waiting, "is", "are") + " moving between nodes," + recovered + " or done and being recorded"
 }
 
 // goneTasksText says how tasks go on after nodes are gone; "" if no node is gone.
