@@ -92,8 +92,6 @@ type jobPace struct {
 	late      bool // a task of the job was not started here: too little time is left
 	backoff   policy.Backoff
 	told      time.Duration // how long the tasks usually take, from the victim of a steal; 0: not told
-	well      int64         // tasks that ended well here
-	looked    time.Duration // at the record, for tasks that ended well elsewhere
 }
 
 // expected is the expected duration of a job's task: the job's limit, else an estimate
@@ -143,7 +141,6 @@ func (c *Core) learn(r *run, e *End) {
 		return
 	}
 	j.pace.durations.Add(took)
-	j.pace.well++
 	j.pace.late = false // the new estimate may be less
 	c.reconsider(j)
 	kind := j.spec.Like

@@ -144,6 +144,7 @@ type gateBlock struct {
 // others, and copies, begin at once. A gang gathers first: only a gang with slots has a start to commit.
 func (e *execution) begin(j *job, of *replica.Task, it queue.Item, at stage, g *gate) {
 	j.running++
+	e.core.waits.at = min(e.core.waits.at, j.pace.backoff.Start(e.now))
 	j.tokens.Used += j.spec.Tokens(int(it.Need) - 1)
 	e.core.mover.ends.Begin(e.now)
 	id := e.list.Add(run{job: j, item: it, payload: j.payloads.Of(it.Index), stage: at, rivals: rivals{copy: of}})

@@ -46,6 +46,7 @@ func (c *Core) onRecord(j *job, rec *record.Job) {
 	}
 	before := j.rec
 	j.rec, j.ticket = rec, rec.Ticket
+	c.exec.verdict(j)
 	if j.leader != nil && rec.Leader != c.self {
 		c.note(noteWarn, j.id, "%s keeps job %d going now", rec.Leader.Node, j.id)
 		j.leader = nil
@@ -240,8 +241,9 @@ func (c *Core) tickWaits() {
 		later(c.lines.Tick(j))
 		c.replan(j)
 		c.caps.TickJob(j)
-		if until := j.pace.backoff.Until(); until > c.now {
-			later(until)
+		look, next := j.pace.backoff.Tick(c.now)
+		if later(next); look {
+			c.lookJob(j)
 		}
 		if j.tokens != nil && j.tokens.At > c.now && j.queue.listed {
 			later(j.tokens.At)

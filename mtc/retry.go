@@ -38,29 +38,32 @@ func (e *execution) failing(j *job, s filch.State) {
 	e.core.waits.at = min(e.core.waits.at, b.Until())
 }
 
-// judge takes in the end of a task for the node's health, and asks the caller to drain the
-// node if the node is bad.
+// judge takes in the end of a task for the node's health.
 func (e *execution) judge(j *job, index int32, end *End) {
-	most := e.core.cfg.DrainBad
-	switch {
-	case most <= 0 || e.core.drain.on || end.Gone || j.void != 0 || j.cancelled(index):
+	differs := j.rec == nil || j.rec.Graph && !end.Ours // the tasks of a workflow differ
+	if e.core.cfg.DrainBad <= 0 || e.core.drain.on || end.Gone || j.void != 0 || j.cancelled(index) || differs && end.State != filch.OK {
 		return
-	case end.State == filch.OK:
+	}
+	if end.State == filch.OK {
 		e.health.Worked()
 		return
-	case j.rec == nil || j.rec.Graph && !end.Ours:
-		return // the tasks of a workflow differ
 	}
-	if j.pace.looked+policy.LookWell <= e.now {
-		j.pace.looked = e.now
-		e.core.lookJob(j)
+	e.health.Failed(j.id, index, end.Code, !end.Ours, j.rec.Tally(), j.pace.durations.Total())
+	e.verdict(j)
+	e.core.waits.at = min(e.core.waits.at, j.pace.backoff.Ask(e.now))
+}
+
+// verdict asks the caller to drain the node if the node is bad. In doubt, few tasks of j start.
+func (e *execution) verdict(j *job) {
+	cfg, b := &e.core.cfg, &j.pace.backoff
+	e.health.Heard(j.id, j.rec.Tally(), j.pace.durations.Total())
+	e.health.Bad(cfg.DrainBad, &e.out.Bad)
+	doubts := e.health.Doubts(j.id, cfg.DrainBad, cfg.Members.Working()) && cfg.Members.OtherSuits(cfg.Self, j.spec)
+	if b.Doubt(e.now, doubts, doubts && j.spec.Retries > 0) {
+		e.note(noteWarn, j.id, "the last tasks of job %d failed here: %s starts few of them until others end on other nodes", j.id, cfg.Self)
+		e.core.victim.Fresh = true
 	}
-	n := e.health.Failed(j.id, index, !end.Ours, int64(j.rec.Tally().OK)-j.pace.well)
-	if n < most {
-		return
-	}
-	e.health.Worked()
-	e.out.Bad = policy.BadText(n, j.id, index, end.Code, !end.Ours)
+	e.core.waits.at = min(e.core.waits.at, b.Next())
 }
 
 // again queues a failed task for another try. After delay other nodes may have the task,

@@ -1,11 +1,14 @@
 package node_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/filch-hpc/filch"
 	"github.com/filch-hpc/filch/launcher"
+	"github.com/filch-hpc/filch/mtc/submit"
 )
 
 // selfDrain carries out the drains that nodes begin and end by themselves, as daemons do.
@@ -65,5 +68,56 @@ func TestAtMostAQuarterDrains(t *testing.T) {
 	w.run(5 * sec)
 	if bad := badNodes(w); len(bad) != 2 {
 		t.Errorf("%v drain, want two of the three bad nodes", bad)
+	}
+}
+
+// A node on which tasks fail at once gets few tasks of a bag until tasks ended well on other
+// nodes, and then drains, however long these take.
+func TestBadNodeThatFailsFastEatsNoBag(t *testing.T) {
+	for _, c := range []struct {
+		lasts  time.Duration // of a task that ends well
+		slots  int32
+		failed int32 // at most
+	}{{200 * ms, 2, 10}, {60 * sec, 2, 30}, {60 * sec, 64, 200}} {
+		t.Run(fmt.Sprint(c.lasts, "-", c.slots), func(t *testing.T) {
+			w := netOf(t, 4, c.slots, net{chores: chores{lasts: c.lasts, brief: ms, drainBad: 3}}).selfDrain(map[filch.NodeName]bool{"n2": true})
+			total := 75 * c.slots
+			if n := w.tally(w.bag("n1", 1, total, nil), 7200*sec); n.Failed < 3 || n.Failed > c.failed || n.OK != total-n.Failed {
+				t.Errorf("%d of %d tasks failed, %d ended well, want 3 to %d failures", n.Failed, total, n.OK, c.failed)
+			}
+			if bad := badNodes(w); len(bad) != 1 || bad[0] != "n2" {
+				t.Errorf("%v drain, want n2", bad)
+			}
+		})
+	}
+}
+
+// Where the tasks fail at once on all nodes, or no other node can take tasks, the nodes go on.
+func TestBagThatFailsEverywhereIsNotHeld(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		nodes  int
+		change func(*submit.Job)
+		most   time.Duration
+	}{
+		{"everywhere", 4, nil, 3 * sec},
+		{"with-retries", 4, func(j *submit.Job) { j.Spec.Retries = 2 }, 60 * sec},
+		{"one-node", 1, nil, 3 * sec},
+		{"one-node-suits", 4, func(j *submit.Job) { j.Spec.Nodes = &filch.Nodes{Only: []filch.NodeName{"n1"}} }, 3 * sec},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := map[filch.NodeName]bool{"n1": true, "n2": true, "n3": true, "n4": true}
+			w := netOf(t, c.nodes, 2, net{chores: chores{lasts: ms, brief: ms, drainBad: 10}}).selfDrain(all)
+			before := w.Now()
+			if n := w.tally(w.bag("n1", 1, 2000, c.change), 7200*sec); n.Failed != 2000 {
+				t.Errorf("%d of 2000 tasks failed", n.Failed)
+			}
+			if took := w.Now() - before; took > c.most {
+				t.Errorf("the bag took %v, want %v at most", took, c.most)
+			}
+			if bad := badNodes(w); len(bad) > 0 {
+				t.Errorf("%v drain", bad)
+			}
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 type chores struct {
 	walltime policy.Walltime
 	lasts    time.Duration
+	brief    time.Duration                                         // how long a task lasts that fails; 0: as others
 	end      func(h *host, l launcher.TaskLaunch) launcher.TaskEnd // nil: well
 	gangEnds []launcher.TaskEnd
 	begun    map[filch.NodeName]int
@@ -74,7 +75,11 @@ func (h *host) begin(l launcher.TaskLaunch) {
 	if w.chores.end != nil {
 		end = w.chores.end(h, l)
 	}
-	w.After(w.chores.lasts, func() { h.finish(l.Serial, end) })
+	lasts := w.chores.lasts
+	if end.Code != 0 && w.chores.brief > 0 {
+		lasts = w.chores.brief
+	}
+	w.After(lasts, func() { h.finish(l.Serial, end) })
 }
 
 // finish ends a task once.

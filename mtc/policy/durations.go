@@ -14,6 +14,7 @@ type Durations struct {
 	stale int // added since limit was computed
 	limit time.Duration
 	sum   time.Duration
+	total int64 // all that were added
 }
 
 // DurationsMax bounds the remembered durations; durationsStale is how many additions to a
@@ -27,6 +28,7 @@ const (
 func (t *Durations) Add(d time.Duration) {
 	d = min(max(d, time.Microsecond), math.MaxInt64/DurationsMax)
 	t.stale++
+	t.total++
 	t.sum += d
 	if len(t.last) < DurationsMax {
 		t.last = append(t.last, d)
@@ -39,6 +41,9 @@ func (t *Durations) Add(d time.Duration) {
 
 // Count is the number of remembered durations.
 func (t *Durations) Count() int { return len(t.last) }
+
+// Total is how many durations were added.
+func (t *Durations) Total() int64 { return t.total }
 
 // Mean is the mean of the remembered durations; 0 if none is remembered.
 func (t *Durations) Mean() time.Duration {

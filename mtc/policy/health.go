@@ -3,9 +3,9 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/filch-hpc/filch"
+	"github.com/filch-hpc/filch/mtc/record"
 )
 
 // Health judges a node by a row of tasks that fail there without a success in between. A
@@ -16,13 +16,27 @@ import (
 type Health struct {
 	row   []rowJob
 	tasks int
+	last  failure
 }
+
+// failure is the end of a task.
+type failure struct {
+	job         filch.JobID
+	index, code int32
+	started     bool
+}
+
+// ends counts the tasks of a job that ended well on other nodes, and all tasks that ended badly.
+type ends struct{ well, bad int64 }
+
+// endsOf counts them by the job's record, and the tasks that ended well here.
+func endsOf(t record.Tally, here int64) ends { return ends{int64(t.OK) - here, int64(t.Bad())} }
 
 // rowJob is the part of a job in the row.
 type rowJob struct {
 	job      filch.JobID
-	before   int64 // tasks that ended well elsewhere before the first failure
-	now      int64
+	before   ends // at the first failure
+	now      ends
 	tasks    []int32
 	unstarts bool // a task could not be started
 }
@@ -33,33 +47,74 @@ const healthMax = 1000
 // Worked takes in a task that ended well: the row begins anew.
 func (h *Health) Worked() { *h = Health{} }
 
-// Failed takes in a failed task. elsewhere is the number of tasks of the job that ended
-// well on other nodes, as far as is known, and started is false if the task could not be
-// started. The result is the number of failures in the row that are evidence.
-func (h *Health) Failed(job filch.JobID, index int32, started bool, elsewhere int64) (evidence int) {
+// Failed takes in a failed task. started is false if the task could not be started.
+// t are the ends of the job's tasks, as far as is known, and here is how many ended well here.
+func (h *Health) Failed(job filch.JobID, index, code int32, started bool, t record.Tally, here int64) {
 	k := slices.IndexFunc(h.row, func(r rowJob) bool { return r.job == job })
 	if k < 0 && h.tasks < healthMax {
 		k = len(h.row)
-		h.row = append(h.row, rowJob{job: job, before: elsewhere})
+		h.row = append(h.row, rowJob{job: job, before: endsOf(t, here)})
 	}
 	if k >= 0 {
 		r := &h.row[k]
-		r.now = max(r.now, elsewhere)
 		r.unstarts = r.unstarts || !started
 		if h.tasks < healthMax && !slices.Contains(r.tasks, index) {
 			r.tasks = append(r.tasks, index)
 			h.tasks++
 		}
 	}
+	h.last = failure{job, index, code, started}
+}
+
+// Heard takes in how many tasks of a job ended, and how many of these ended well here.
+func (h *Health) Heard(job filch.JobID, t record.Tally, here int64) {
+	for i := range h.row {
+		if r := &h.row[i]; r.job == job {
+			n := endsOf(t, here)
+			r.now = ends{max(r.now.well, n.well), max(r.now.bad, n.bad)}
+		}
+	}
+}
+
+// evidence is the number of failures in the row that are evidence.
+func (h *Health) evidence() (n int) {
 	for i := range h.row {
 		r := &h.row[i]
-		n := min(int64(len(r.tasks)), r.now-r.before)
+		well := r.now.well - r.before.well
 		if r.unstarts {
-			n = max(n, 1)
+			well = max(well, 1)
 		}
-		evidence += int(max(n, 0))
+		n += int(max(min(int64(len(r.tasks)), well), 0))
 	}
-	return evidence
+	return n
+}
+
+// Doubts reports whether the node should start few tasks of a job, so that a bad node fails few
+// until other nodes ended some. So many tasks of the job in a row, most at least, failed here, and what
+// other nodes did tells neither that the node is bad nor that the job fails everywhere: more
+// tasks failed elsewhere than on the nodes that may be bad.
+func (h *Health) Doubts(job filch.JobID, most, nodes int) bool {
+	k := slices.IndexFunc(h.row, func(r rowJob) bool { return r.job == job })
+	if k < 0 || most <= 0 || len(h.row[k].tasks) < most {
+		return false
+	}
+	r := &h.row[k]
+	well, bad := r.now.well-r.before.well, r.now.bad-r.before.bad-int64(len(r.tasks))
+	return bad <= int64(most*BadMax(nodes)) || bad < well
+}
+
+// Bad says why the node is bad, if most failures at least are evidence, and begins a new row.
+func (h *Health) Bad(most int, why *string) {
+	n, l := h.evidence(), h.last
+	if most <= 0 || n < most {
+		return
+	}
+	h.Worked()
+	if !l.started {
+		*why = fmt.Sprintf("%d tasks in a row failed here; the last, %d.%d, could not be started", n, l.job, l.index)
+		return
+	}
+	*why = fmt.Sprintf("%d tasks in a row failed here, and others end well on other nodes; the last was %d.%d with code %d", n, l.job, l.index, l.code)
 }
 
 // BadMax is how many of so many nodes may drain because they are bad: a quarter.
@@ -76,17 +131,4 @@ func Yields(self filch.NodeName, bad []filch.NodeName, nodes int) bool {
 		}
 	}
 	return before >= BadMax(nodes)
-}
-
-// LookWell is how often a node looks up whether tasks of a job end well elsewhere, while
-// tasks of the job fail there.
-const LookWell = 200 * time.Millisecond
-
-// BadText is the reason of the drain of a bad node, after n failures; the last was that of
-// a task, with its code, or the task could not be started.
-func BadText(n int, job filch.JobID, index, code int32, started bool) string {
-	if !started {
-		return fmt.Sprintf("%d tasks in a row failed here; the last, %d.%d, could not be started", n, job, index)
-	}
-	return fmt.Sprintf("%d tasks in a row failed here, and others end well on other nodes; the last was %d.%d with code %d", n, job, index, code)
 }

@@ -19,3 +19,13 @@ func Suits(s *record.Spec, m *filch.Member) bool {
 func SuitsNeed(n record.Need, m *filch.Member) bool {
 	return (m.Role.Takes(n.Gang.Ranks > 0) || mutantRoleless) && (n.Nodes == nil || n.Nodes.Allows(m)) && (m.Total == filch.Room{} || m.Total.Holds(n.Each))
 }
+
+// OtherSuits reports whether some tasks of a job may run on a node that takes work, self aside.
+func (m *Members) OtherSuits(self filch.NodeName, s *record.Spec) bool {
+	for i := range m.Len() {
+		if p := m.At(int32(i)); p.Name != self && p.Standing == filch.Up && Suits(s, p) {
+			return true
+		}
+	}
+	return false
+}
