@@ -189,12 +189,26 @@ func (r *Run) finishMemory() {
 	}
 }
 
+// checkRank refuses the number of a rank that the run cannot have as the value of -o, -e or -i: all
+// output would be lost.
+func (r *Run) checkRank(option, value string) error {
+	if n, err := Count(value); !digits(value) || err == nil && n < r.most() {
+		return nil
+	}
+	return invalid("-%s: there is no rank %.20s, the last rank is %d", option, value, r.most()-1).WithHint("for a file of this name: -%s ./%.20s", option, value)
+}
+
 // finishIO chooses the streams that the nodes handle; the client handles the rest.
-func (r *Run) finishIO() {
+func (r *Run) finishIO() error {
 	io := &r.Order.IO
+	for _, s := range [][2]string{{"o", r.Client.Stdout}, {"e", r.Client.Stderr}, {"i", r.Client.Stdin}} {
+		if err := r.checkRank(s[0], s[1]); err != nil {
+			return err
+		}
+	}
 	if r.Client.Pty {
 		io.StdinMode, io.StdinRank, io.OutRank, io.ErrRank, io.Unbuffered = launcher.StdinOne, 0, 0, 0, true
-		return
+		return nil
 	}
 	switch in := r.Client.Stdin; {
 	case in == "" || in == "all":
@@ -209,11 +223,12 @@ func (r *Run) finishIO() {
 	io.Stdout, io.OutRank = outStream(r.Client.Stdout)
 	if r.Client.Stderr == "" {
 		io.ErrRank = io.OutRank
-		return
+		return nil
 	}
 	if io.Stderr, io.ErrRank = outStream(r.Client.Stderr); io.Stderr == "" {
 		io.Stderr = "all"
 	}
+	return nil
 }
 
 // outStream returns the keepers' part of a -o or -e: a file pattern for the keepers,

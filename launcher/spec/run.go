@@ -204,7 +204,9 @@ func (r *Run) Finish(c Context) (warnings []string, err error) {
 		}
 	}
 	r.finishMemory()
-	r.finishIO()
+	if err := r.finishIO(); err != nil {
+		return nil, err
+	}
 	r.Request.Inside = launcher.Inside{Job: c.Job, Task: c.Task}
 	if !r.Client.NewJob {
 		r.Request.Parent, r.Request.Task = c.Job, c.Task

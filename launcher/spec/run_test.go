@@ -113,7 +113,7 @@ func TestPolicyAndIO(t *testing.T) {
 	for line, want := range map[string]string{
 		"a":                        "in 0 0 '' out '' -1 err '' -1",
 		"-i none -o none a":        "in 1 0 '' out 'none' -1 err '' -1",
-		"-i 3 -o 1 a":              "in 2 3 '' out '' 1 err '' 1",
+		"-n 4 -i 3 -o 1 a":         "in 2 3 '' out '' 1 err '' 1",
 		"-i in.%t -o f.%4t -e e a": "in 3 0 'in.%t' out 'f.%4t' -1 err 'all' -1",
 		"-i f -o f.%j -e %N a":     "in 0 0 '' out '' -1 err '%N' -1",
 		"-o f.%t -e all a":         "in 0 0 '' out 'f.%t' -1 err 'all' -1",
@@ -163,6 +163,13 @@ func TestNonsense(t *testing.T) {
 		"--cpu-bind x a":                  `--cpu-bind: "x" is no way to bind ranks to CPUs`,
 		"--exclusive=user a":              "option --exclusive takes no value",
 		"--open-mode x a":                 `--open-mode: "x" is not append or truncate`,
+		"-n 3 -o 7 a":                     "-o: there is no rank 7, the last rank is 2",
+		"-n 3 --detach -o 3 a":            "-o: there is no rank 3, the last rank is 2",
+		"-e 1 a":                          "-e: there is no rank 1, the last rank is 0",
+		"-N 2 -i 2 a":                     "-i: there is no rank 2, the last rank is 1",
+		"-o 2 a : -n 2 b":                 "",
+		"-n 3 -o 2 -e 0 -i 02 a":          "",
+		"-o ./7 a":                        "",
 		"-I x a":                          "",
 		"-Ix a":                           `--immediate: "x" is not a time`,
 	} {
