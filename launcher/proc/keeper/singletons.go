@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/filch-hpc/filch/launcher/pmi"
 	"github.com/filch-hpc/filch/launcher/proc"
 )
 
@@ -62,18 +64,18 @@ func (w *wireup) others() otherMPI {
 	return otherMPI{"/libmpi.so.40", "Open MPI", "PMIx", "pmix", "MPI_Init fails, or each runs alone", "MPI_Init failed, or each ran alone", openMPI}
 }
 
-// tellAlone warns when the last rank of the first node ends before the search found the
-// library in a rank, if the program is linked with such a library and no rank asked for the
-// others. Without --mpi, the keeper serves PMI only to programs that are not linked with Open
-// MPI, and reads no file here.
+// tellAlone warns when the last rank here ends before the search found the library in a rank, if
+// the first rank of a program is here, the program is linked with such a library, and none of its
+// ranks asked for the others. Without --mpi, the keeper serves PMI only to programs that are not
+// linked with Open MPI, and reads no file here.
 func (w *wireup) tellAlone() {
 	auto := w.job.what.MPI == mpiAuto || w.job.what.MPI == ""
-	if w.engine == nil || w.alone || w.job.alive > 0 || w.job.order.Launch.Size < 2 || auto && w.pmix == nil || w.engine.Spoke() {
+	if w.engine == nil || w.alone || w.job.alive > 0 || w.job.order.Launch.Size < 2 || auto && w.pmix == nil {
 		return
 	}
 	o := w.others()
 	for _, r := range w.job.ranks {
-		if r.id != 0 || r.told {
+		if r.told || !w.first(r) || w.spoke(r.program) {
 			continue
 		}
 		env, python := w.job.programEnv(r.program), r.exe.Path
@@ -82,10 +84,36 @@ func (w *wireup) tellAlone() {
 		}
 		if needs(r.exe, env, o.linked) || mentionsMPI4py(r.argv, cwdOf(&w.job.what, r.program)) && o.linked(mpi4pyNeeds(python, env)) {
 			w.alone = true
-			w.job.warn(fmt.Sprintf("rank 0 uses %s, which needs %s, and none of the %d ranks on %s asked for the others before its end: %s; try --mpi=%s",
-				o.name, o.asks, len(w.job.ranks), w.job.node(), o.was, o.remedy))
+			remedy := "try --mpi=" + o.remedy
+			if w.engine.Spoke() {
+				remedy = "another program of the run has the library that fits"
+			}
+			w.job.warn(fmt.Sprintf("rank %d uses %s, which needs %s, and none of the %d ranks on %s asked for the others before its end: %s; %s",
+				r.id, o.name, o.asks, w.count(r.program), w.job.node(), o.was, remedy))
+			return
 		}
 	}
+}
+
+// first reports whether r is the first rank of its program.
+func (w *wireup) first(r *rank) bool {
+	spans := w.job.what.Programs[r.program].Ranks
+	return r.id == 0 || len(spans) > 0 && spans[0].First == r.id
+}
+
+// spoke reports whether a rank of a program here has come to MPI_Init.
+func (w *wireup) spoke(program int) bool {
+	return slices.ContainsFunc(w.job.ranks, func(r *rank) bool { return r.program == program && w.engine.State(r.id) != pmi.Fresh })
+}
+
+// count is how many ranks of a program are here.
+func (w *wireup) count(program int) (n int) {
+	for _, r := range w.job.ranks {
+		if r.program == program {
+			n++
+		}
+	}
+	return n
 }
 
 // mapsProcesses is the number of processes of one rank in which maps looks for a library.
