@@ -54,6 +54,8 @@ type keeper struct {
 
 	lease    *proc.Timer
 	leased   time.Time   // the last sign of life
+	hush     *proc.Timer // see watchSilence
+	silent   bool        // the launcher stands still: other nodes end their ranks
 	until    time.Time   // end of the time without a launcher; zero: for ever
 	adoption *proc.Timer // runs while there is no launcher
 	linger   *proc.Timer
@@ -255,6 +257,7 @@ func (k *keeper) begin(body []byte) {
 	k.job = j
 	k.leaseFor(j.order.Lease)
 	k.watchLease()
+	k.watchSilence()
 	j.prepare()
 }
 
@@ -303,7 +306,8 @@ func (k *keeper) again() {
 	j.close()
 	k.poll.Stop(k.linger)
 	k.poll.Stop(k.lease)
-	k.job, k.linger, k.lease = nil, nil, nil
+	k.poll.Stop(k.hush)
+	k.job, k.linger, k.lease, k.hush = nil, nil, nil, nil
 	large := len(j.ranks) > ranksReuse || len(j.order.Launch.Order) > orderReuse || memoryHeld() > memoryReuse
 	hung := k.hung || j.io != nil && j.io.hung
 	if k.jobs++; j.stop.left > 0 || hung || large || k.jobs >= jobsMax || k.link.FD < 0 || !k.cgroup.Reset() {
@@ -321,7 +325,7 @@ func memoryHeld() uint64 {
 }
 
 // alive notes a sign of life of the launcher.
-func (k *keeper) alive() { k.leased = time.Now() }
+func (k *keeper) alive() { k.leased, k.silent = time.Now(), false }
 
 // watchLease ends the job when the launcher is silent for too long. The time in which
 // this process itself was stopped does not count: messages sent by the launcher meanwhile

@@ -255,7 +255,7 @@ func (j *job) endRank(r *rank, e launcher.RankEnd) {
 		return
 	}
 	r.said = true
-	e.Rank, e.Told = r.id, r.told
+	e.Rank, e.Told = r.id, r.told || follows(j, &e)
 	r.end = e
 	j.news = append(j.news, e)
 }
