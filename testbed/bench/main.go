@@ -36,7 +36,7 @@ func main() {
 	var watch watchWish
 	flag.IntVar(&watch.pairs, "watched", 15, "pairs of runs with watchers and without")
 	flag.DurationVar(&watch.length, "watchedfor", 5*time.Second, "how long each of these runs takes, about")
-	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages,slow", "the tables to print")
+	only := flag.String("only", "launch,steps,rate,idle,store,tasks,gangs,apps,stages,slow,python", "the tables to print")
 	what := flag.String("what", "true,mpich,openmpi", "what is launched")
 	report := flag.String("json", "", "write the figures to this file too")
 	flag.Parse()
@@ -69,6 +69,7 @@ type figures struct {
 	Apps      []appFigure
 	Stages    []stageFigure
 	Slow      []slowFigure
+	Python    []pythonFigure
 	Watch     []watchFigure
 }
 
@@ -108,6 +109,9 @@ func measure(exe, only string, b *bench) (*figures, error) {
 	}
 	if strings.Contains(only, "slow") {
 		all.Slow = b.slow()
+	}
+	if strings.Contains(only, "python") {
+		all.Python = b.python()
 	}
 	if strings.Contains(only, "watch") {
 		all.Watch = b.watch()
