@@ -123,13 +123,19 @@ func Run(o Options) (Result, error) {
 	return s.result, nil
 }
 
+// eventsEach is how many events of a node wait at a time, in most runs: room is made before, since a list
+// that grows leaves its old places behind.
+const eventsEach = 4
+
 func newSim(o Options) *Sim {
 	n := o.Nodes
 	s := &Sim{
 		opt: o, rng: filch.Rand(o.Seed << 8), links: engine.Quiet(), left: o.Tasks, unstarted: o.Tasks,
 		queue: make([]uint32, n), free: make([]uint16, n), ran: make([]uint32, n), busy: make([]time.Duration, n),
 		flags: make([]flags, n), thieves: make([]thief, n), presses: make([]policy.Press, n),
+		events: make(filch.Heap[event, *event], 0, eventsEach*n),
 	}
+	s.offers.list = make([]offer, 0, n)
 	s.askers.init(n)
 	for i := range n {
 		s.free[i] = uint16(o.Slots)

@@ -27,6 +27,9 @@ type outcome struct {
 	err    error
 }
 
+// didNotRun is the cell of a run without a result.
+const didNotRun = "did not run"
+
 // look returns the outcome of a run, and its number on the page.
 func (b *Book) look(name string) (outcome, int) {
 	if b.place == nil {
@@ -41,12 +44,12 @@ func (b *Book) look(name string) (outcome, int) {
 	}
 	var o outcome
 	if b.Ledger == nil || !b.Ledger.Has(name, &o) {
-		at := time.Now()
+		at := computed()
 		if b.Log != nil {
 			fmt.Fprintf(b.Log, "%s ... ", name)
 		}
 		o.Result, o.err = Run(name, b.Data)
-		o.Took = time.Since(at).Seconds()
+		o.Took = (computed() - at).Seconds()
 		b.ran++
 		if b.Log != nil {
 			fmt.Fprintf(b.Log, "%.1f s\n", o.Took)
@@ -64,7 +67,7 @@ func (b *Book) look(name string) (outcome, int) {
 func (b *Book) num(name, number, format string) Cell {
 	o, n := b.look(name)
 	if o.err != nil {
-		return Cell{Text: "did not run", Run: n}
+		return Cell{Text: didNotRun, Run: n}
 	}
 	x, is := o.Result.Numbers[number]
 	if !is {

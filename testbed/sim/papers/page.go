@@ -210,7 +210,7 @@ func Make(b *Book, z Size, where string) (*Page, error) {
 	p.Runs, p.Failed = b.names, b.failed()
 	p.Preface = []string{
 		"Five papers propose what filch does: MATRIX v1 and MATRIX v2 (adaptive and data-aware work stealing), ADAGE (workflows), CloudKon (a queue in a cloud), and DVS (ordered victims). This page has their figures that the simulators can run: what the papers print, what filch does, and what their rivals do. All our times are virtual: the shipped cores, or the flat model that is held to these within 3 % (testbed/sim/flat), on a network with 20 to 80 us one way. A start of a process takes no time there; `make bench` and `make proof` measure real starts.",
-		fmt.Sprintf("`make papers SIZE=%s OUT=DIR` made this page: %d runs in %v of computing, %s.", z.Name, len(p.Runs), b.took.Round(time.Second), where),
+		fmt.Sprintf("`make papers SIZE=%s OUT=DIR` made this page: %d runs in %v of CPU time, %s.", z.Name, len(p.Runs), b.took.Round(time.Second), where),
 		"Baselines are in testbed/sim/baseline. The comment of that package says which cost of each is fitted to which figure; other figures follow.",
 	}
 	return p, nil

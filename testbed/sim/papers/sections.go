@@ -49,7 +49,7 @@ var Sizes = []Size{
 
 // sections make the sections, in the order of the page.
 var sections = []func(b *Book, z Size) Section{
-	shortTasks, longTasks, million, overTime, latency, noLength, shapes, stacking, allPairs, workflows, queue, lengths, gangs, spawned,
+	bars, shortTasks, longTasks, million, overTime, latency, noLength, shapes, stacking, allPairs, workflows, queue, lengths, gangs, spawned,
 }
 
 const (
@@ -198,7 +198,7 @@ func latency(b *Book, z Size) Section {
 			{"latency of a task 95 ms with one instance, and less than 10 ms more with 1,024", paperC + ", III.B"},
 			{"all tasks of a node have spread in about log(N) steps", paperM1 + ", 3.1.2"},
 		},
-		Note: "A bag of one task of a second a slot, submitted to one node; the curve is how many had started so long after the submission. The latency is of a bag of one task, without the length of the task, until its end is recorded; no process is started, and no client asks.",
+		Note: "A bag of one task of a second a slot, submitted to one node; the curve is how many had started so long after the submission. The latency is of a bag of one task, without the length of the task, until its end is recorded; no process is started, and no client asks. With at most 17 nodes thieves alone spread a bag, and a task may wait for another one beside a free slot.",
 	}
 	t := Table{Columns: []string{"nodes", "half started", "99 % started", "all started", "latency of one task"}}
 	p := Plot{Title: "Tasks that started, 4 slots a node, one task a slot", X: "ms after the submission", Y: "part of the tasks", Max: 1}
