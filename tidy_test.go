@@ -128,7 +128,7 @@ scripts/...: *
 slots: .
 stealer: .
 testbed/...: * testbed
-testbed/sim/...: . dht dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/report mtc/submit mtc/workflow slots stealer testbed
+testbed/sim/...: . varint dht dht/members dht/roster dht/store dht/store/message launcher launcher/node launcher/node/records mtc mtc/message mtc/policy mtc/record mtc/report mtc/submit mtc/workflow slots stealer testbed
 testbed/sim/disk: . dht/store testbed/sim/engine
 testbed/sim/engine: .
 testbed/sim/instance: . dht dht/members dht/store dht/store/message launcher launcher/glance launcher/pools launcher/wire pool launcher/node launcher/node/origin launcher/node/records launcher/node/tasks mtc mtc/message mtc/policy mtc/record mtc/submit slots stealer testbed/sim/disk testbed/sim/engine testbed/sim/peril
