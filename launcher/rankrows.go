@@ -91,13 +91,17 @@ func (u *RankRows) Restore(p *ParticipantRecord, of []Span) {
 	}
 }
 
-// Encode is the rows of an attempt on nodes for a [JobInfo]: nil if no end is known, or if the
-// rows are too long.
+// Encode is the rows of an attempt on nodes for a [JobInfo], also of ranks without an end: nil
+// if there are no ranks, or if the rows are too long.
 func (u *RankRows) Encode(nodes []NodeRanks) []byte {
 	list := slices.Clone(u.rows)
 	for i := range nodes {
 		for _, s := range nodes[i].Ranks {
-			for r := s.First; r < s.First+filch.Rank(s.Count) && int(r) < len(list); r++ {
+			end := min(int(s.First)+int(s.Count), MaxRankRows)
+			if more := end - len(list); more > 0 {
+				list = append(list, make([]RankRow, more)...)
+			}
+			for r := int(s.First); r < end; r++ {
 				list[r].Node = int32(i)
 			}
 		}

@@ -82,3 +82,23 @@ func TestRankRowsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Of ranks that run, the rows tell the nodes.
+func TestRowsOfRunningRanksHaveNodes(t *testing.T) {
+	nodes := []NodeRanks{{Ranks: []Span{{First: 1, Count: 2}}}, {Ranks: []Span{{First: 0, Count: 1}, {First: 3, Count: 1}}}}
+	var u RankRows
+	for ended := range 2 {
+		if ended == 1 {
+			u.Add(0, &RankEnd{Rank: 1}, filch.OK)
+		}
+		rows := ReadRankRows(u.Encode(nodes))
+		if len(rows) != 4 {
+			t.Fatalf("%d rows of 4 ranks", len(rows))
+		}
+		for r, want := range []int32{1, 0, 0, 1} {
+			if row := rows[r]; row.Node != want || row.Ended != (ended == 1 && r == 1) {
+				t.Errorf("rank %d, with %d ends: %+v, want node %d", r, ended, row, want)
+			}
+		}
+	}
+}
