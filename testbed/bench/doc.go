@@ -27,5 +27,7 @@
 // A bag of tasks that burn CPU shows what one slow node of eight costs: each node has
 // a quota of CPU, and one a tenth of the quota. This needs the right to make cgroups.
 //
+// Calls of Python functions on one launcher stand beside CPython's and Dask's executors.
+//
 // It prints and gates nothing; testbed/bench/proof compares with the bars.
 package main

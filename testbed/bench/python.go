@@ -62,7 +62,7 @@ func (b *bench) pythonFigures(workers int) (all []pythonFigure, err error) {
 		return nil, err
 	}
 	defer m.close()
-	cmd := exec.Command("python3", filepath.Join("scripts", "python", "bench"), strconv.Itoa(workers))
+	cmd := exec.Command("/usr/bin/python3", filepath.Join("scripts", "python", "bench"), strconv.Itoa(workers))
 	cmd.Env = append(append(os.Environ(), m.env...), "FILCH_PROGRAM="+b.filch, "HOME="+b.scratch)
 	cmd.Stderr = b.err
 	out, err := cmd.Output()
