@@ -181,3 +181,11 @@ func TestThin(t *testing.T) {
 		}
 	}
 }
+
+func TestNumbersOfAnAxis(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 0.123456: "0.123", 84.4: "84.4", 1780: "1780", 49700: "49.7k", 262144: "262k", 1.5e6: "1.5M"} { // any order
+		if got := short(x); got != want {
+			t.Errorf("%v is written %q, want %q", x, got, want)
+		}
+	}
+}

@@ -24,8 +24,8 @@ type Curve struct {
 
 // The size of a plot, and of its margins.
 const (
-	plotWidth, plotHeight         = 720.0, 360.0
-	left, right, top, bottom      = 64.0, 190.0, 30.0, 44.0
+	plotWidth, plotHeight         = 780.0, 360.0
+	left, right, top, bottom      = 64.0, 250.0, 30.0, 44.0
 	innerWidth                    = plotWidth - left - right
 	innerHeight                   = plotHeight - top - bottom
 	ticks                         = 5
@@ -97,6 +97,8 @@ func short(x float64) string {
 		return fmt.Sprintf("%.3gM", x/1e6)
 	case a >= 1e4:
 		return fmt.Sprintf("%.3gk", x/1e3)
+	case a >= 1e3:
+		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.3g", x)
 }

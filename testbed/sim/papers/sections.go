@@ -36,7 +36,7 @@ var Sizes = []Size{
 		Workflows: []string{"Montage_25"}, FlowNodes: []int{4}, Files: 20, Cores2: 8, Locality: []string{"1", "5"}, Trees: []string{"sort"}, Allotment: []int{5},
 	},
 	{
-		Name: "small", Flat: []int{16, 64, 256, 1024, 4096, 16384, 65536}, Cores: []int{64, 256}, Rivals: []int{64, 256}, Long: []int{64, 512}, LongEach: 100, Million: 262144, Billion: 5,
+		Name: "small", Flat: []int{16, 64, 256, 1024, 4096, 16384, 65536}, Cores: []int{64, 256}, Rivals: []int{64, 256}, Long: []int{64, 512}, LongEach: 100, Million: 131072, Billion: 20,
 		Clouds: []int{1, 4, 16, 64, 256}, Gangs: 120, Hosts: 8, Seeds: 1, Workflows: []string{"CyberShake_100", "Epigenomics_100", "Inspiral_100", "Montage_100", "Sipht_100"},
 		FlowNodes: []int{16, 64}, Files: 200, Cores2: 64, Locality: []string{"1", "2", "5", "10", "30"}, Trees: []string{"fib", "nqueens", "strassen", "sort"}, Allotment: []int{5, 12, 20, 27},
 	},
