@@ -18,10 +18,13 @@ func main() {
 
 // Main is the whole program: Main returns the exit code.
 func Main(args []string) int {
-	instance, rest := leadingInstance(args)
+	instance, node, rest := leading(args)
 	if len(rest) > 0 {
 		switch rest[0] {
 		case "run":
+			if node != "" {
+				_ = os.Setenv("FILCH_NODE", node)
+			}
 			return runMain(rest[1:], instance)
 		case "keeper":
 			return keeperMain(rest[1:])
@@ -50,17 +53,26 @@ func Main(args []string) int {
 	return execute(args)
 }
 
-// leadingInstance takes --instance off the front of the command line, so that
+// leading takes --instance and --node off the front of the command line, so that
 // `filch --instance NAME run ...` is as fast as `filch run ...`. A name without text
 // stays, and is refused.
-func leadingInstance(args []string) (instance string, rest []string) {
-	if len(args) >= 2 && args[0] == "--instance" && args[1] != "" {
-		return args[1], args[2:]
-	}
-	if len(args) >= 1 {
-		if name, ok := strings.CutPrefix(args[0], "--instance="); ok && name != "" {
-			return name, args[1:]
+func leading(args []string) (instance, node string, rest []string) {
+	rest = args
+	for len(rest) > 0 {
+		name, value, joined := strings.Cut(rest[0], "=")
+		after := rest[1:]
+		if !joined && len(after) > 0 {
+			value, after = after[0], after[1:]
 		}
+		switch {
+		case name == "--instance" && value != "":
+			instance = value
+		case name == "--node" && value != "":
+			node = value
+		default:
+			return instance, node, rest
+		}
+		rest = after
 	}
-	return "", args
+	return instance, node, rest
 }

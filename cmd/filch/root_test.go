@@ -26,6 +26,25 @@ func TestUnknownCommandsAndOptionsAreOneLine(t *testing.T) {
 	}
 }
 
+// --instance and --node may stand before run, which is not a command of cobra.
+func TestLeadingOptions(t *testing.T) {
+	for line, want := range map[string]string{
+		"run -n 2 x":                             "|:run -n 2 x",
+		"--instance a run --node b":              "a|:run --node b",
+		"--node=n2 --instance=a run -n 2":        "a|n2:run -n 2",
+		"--instance a --node n2 run --node n3 x": "a|n2:run --node n3 x",
+		"--node= run":                            "|:--node= run",
+		"--node":                                 "|:--node",
+		"--instance a ps":                        "a|:ps",
+		"--verbose --node n2 run":                "|:--verbose --node n2 run",
+	} {
+		instance, node, rest := leading(strings.Fields(line))
+		if got := instance + "|" + node + ":" + strings.Join(rest, " "); got != want {
+			t.Errorf("filch %s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 // A word that a user knows from another program leads to the command of filch.
 func TestOtherNamesLeadToCommands(t *testing.T) {
 	root := newRoot()
