@@ -14,15 +14,15 @@ import (
 )
 
 // explainRank makes e, the explanation of a run, the explanation of one of its ranks.
-func explainRank(c *client.Client, j *launcher.JobInfo, rank int32, e *launcher.Explanation) error {
+func explainRank(c *client.Client, j launcher.JobInfo, rank int32, e *launcher.Explanation) error {
 	if rank >= max(j.Ranks, 1) {
-		return cli.NoRank(j, rank)
+		return cli.NoRank(&j, rank)
 	}
 	if err := cli.Ask(c, cli.QueryWait, e, wire.VerbExplain, j.ID.String()); err != nil {
 		return err
 	}
 	whole := ui.Clean(e.Text)
-	d := newRanks(c, j).describe(rank)
+	d := newRanks(c, &j).describe(rank)
 	at := ""
 	if d.Node == "" && len(j.Nodes) == 1 {
 		d.Node = j.Nodes[0]

@@ -367,6 +367,7 @@ rank runs, or how the rank ended.`,
 			}
 			defer c.Close()
 			var list, ranks []*launcher.Explanation
+			var j launcher.JobInfo // of the last task or rank
 			err = eachTask(named, func(job filch.JobID, task int32) error {
 				words := []string{job.String()}
 				if task >= 0 {
@@ -374,10 +375,13 @@ rank runs, or how the rank ended.`,
 				}
 				e := &launcher.Explanation{}
 				list = append(list, e)
-				var j launcher.JobInfo
-				if task >= 0 && cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()) == nil && !cli.IsTasks(&j) {
+				if task >= 0 && j.ID != job {
+					j = launcher.JobInfo{}
+					_ = cli.Ask(c, cli.QueryWait, &j, wire.VerbInfo, job.String()) // else it is no run that is known
+				}
+				if task >= 0 && j.ID == job && !cli.IsTasks(&j) {
 					ranks = append(ranks, e)
-					return explainRank(c, &j, task, e)
+					return explainRank(c, j, task, e)
 				}
 				if err := cli.Ask(c, cli.QueryWait, e, wire.VerbExplain, words...); err != nil {
 					return numbered(c, job, task, err)

@@ -122,15 +122,20 @@ func (c *Client) unanswered() *filch.Error {
 // troubleWait bounds the question of a client that gives up.
 const troubleWait = 2 * time.Second
 
-// trouble asks the launcher why it keeps no records; "" without an error: the launcher answers,
-// and knows no reason.
+// trouble is [Client.StoreTrouble] over another connection.
 func (c *Client) trouble() (string, error) {
 	another, err := c.Another()
 	if err != nil {
 		return "", err
 	}
 	defer another.Close()
-	text, err := another.Query(min(c.patience.wait, troubleWait), wire.VerbRoster, wire.OnlyHere)
+	return another.StoreTrouble(min(c.patience.wait, troubleWait))
+}
+
+// StoreTrouble asks the launcher why it keeps no records; "" without an error: the launcher
+// answers, and knows no reason.
+func (c *Client) StoreTrouble(within time.Duration) (string, error) {
+	text, err := c.Query(within, wire.VerbRoster, wire.OnlyHere)
 	var list []wire.RosterInfo
 	if err == nil {
 		err = json.Unmarshal(text, &list)

@@ -102,6 +102,23 @@ func (t *Tasks) Next() (launcher.TaskNews, error) {
 	}
 }
 
+// Await waits for a kind of news with a token, or for the refusal: the error, beside the news.
+func (t *Tasks) Await(what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
+	for {
+		news, err := t.Next()
+		switch {
+		case err != nil:
+			return news, err
+		case news.What == launcher.TasksRefused:
+			return news, news.Err
+		case news.What == what && news.Token == token:
+			return news, nil
+		case news.What == launcher.TasksFinished:
+			return news, filch.Errorf(filch.Busy, "job %d has ended: nothing can be added to it", t.Job)
+		}
+	}
+}
+
 // Dir is the folder of the launcher.
 func (t *Tasks) Dir() place.Dir { return t.now().Dir }
 

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,21 +13,8 @@ import (
 // A launcher that stops answering is named once, with the time and a remedy, and so is its return;
 // a launcher that answers or sends is not asked often.
 func TestALauncherThatStopsIsSaid(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "said")
-	said, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := os.Stderr
-	os.Stderr = said
-	t.Cleanup(func() { os.Stderr = old })
-	lines := func() []string {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-	}
+	said := captureStderr(t)
+	lines := func() []string { return strings.Split(strings.TrimSuffix(said(), "\n"), "\n") }
 	synctest.Test(t, func(t *testing.T) {
 		stopped, asked, lost := false, 0, time.Time{}
 		a := &Answers{dir: place.Dir{Instance: "i", Node: "n1"}, job: 7, lost: func() { lost = time.Now() }}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,21 +12,7 @@ import (
 
 // A look at a file system that hangs is said after a while, and has an end.
 func TestALookHasAnEnd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "said")
-	said, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := os.Stderr
-	os.Stderr = said
-	t.Cleanup(func() { os.Stderr = old })
-	lines := func() string {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
+	lines := captureStderr(t)
 	synctest.Test(t, func(t *testing.T) {
 		bad := errors.New("bad")
 		if err := look("/x", func() error { return bad }); err != bad || lines() != "" {

@@ -49,11 +49,8 @@ func StoreTrouble(dial func() (*client.Client, error)) string {
 		return ""
 	}
 	defer c.Close()
-	var list []wire.RosterInfo
-	if err := Ask(c, QueryWait, &list, wire.VerbRoster, wire.OnlyHere); err != nil || len(list) == 0 {
-		return ""
-	}
-	return list[0].Trouble
+	trouble, _ := c.StoreTrouble(QueryWait)
+	return trouble
 }
 
 // stuckText is the reason that no task of a job is started, or that a run does not start or no
@@ -68,7 +65,7 @@ func stuckText(dial func() (*client.Client, error), job filch.JobID) string {
 	if err := Ask(c, QueryWait, &e, wire.VerbExplain, job.String()); err == nil && e.Stuck {
 		return e.Text
 	}
-	trouble := StoreTrouble(dial)
+	trouble, _ := c.StoreTrouble(QueryWait)
 	var j launcher.JobInfo
 	switch err := Ask(c, QueryWait, &j, wire.VerbInfo, job.String()); {
 	case trouble == "":

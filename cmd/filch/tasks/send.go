@@ -143,20 +143,11 @@ func awaitTasks(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launc
 		ui.Hint("filch doctor names the fault; Ctrl-C ends the waiting, not the job")
 	})
 	defer slow.Stop()
-	for {
-		news, err := t.Next()
-		if err != nil {
-			return news, err
-		}
-		switch {
-		case news.What == launcher.TasksRefused:
-			return news, needs.Refused(news.Err, int(news.Base)-1)
-		case news.What == what && news.Token == token:
-			return news, nil
-		case news.What == launcher.TasksFinished:
-			return news, filch.Errorf(filch.Busy, "job %d has ended: nothing can be added to it", t.Job)
-		}
+	news, err := t.Await(what, token)
+	if err != nil && news.What == launcher.TasksRefused {
+		err = needs.Refused(news.Err, int(news.Base)-1)
 	}
+	return news, err
 }
 
 // followTasks waits for the end of a job, and shows the progress or the output.

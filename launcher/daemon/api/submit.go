@@ -266,26 +266,11 @@ func (a *submitArgs) submitBag(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	news, err := awaitNews(t, launcher.TasksAccepted, 0)
+	news, err := t.Await(launcher.TasksAccepted, 0)
 	if err != nil {
 		return nil, err
 	}
 	return submitted{news.Job, s.Name, s.Total}, nil
-}
-
-// awaitNews waits for a kind of news, or the refusal.
-func awaitNews(t *client.Tasks, what launcher.TaskNewsKind, token int32) (launcher.TaskNews, error) {
-	for {
-		news, err := t.Next()
-		switch {
-		case err != nil:
-			return news, err
-		case news.What == launcher.TasksRefused:
-			return news, news.Err
-		case news.What == what && news.Token == token:
-			return news, nil
-		}
-	}
 }
 
 // addArgs are tasks for an open job.
@@ -317,7 +302,7 @@ func add(ctx context.Context, c *call, a *addArgs) (any, error) {
 		if err := t.Grow(wire.TaskGrow{Token: token, Lines: lines}); err != nil {
 			return err
 		}
-		news, err = awaitNews(t, launcher.TasksAdded, token)
+		news, err = t.Await(launcher.TasksAdded, token)
 		return err
 	})
 	return added{news.Base, len(lines)}, err

@@ -257,7 +257,9 @@ func (k *keeper) begin(body []byte) {
 	k.job = j
 	k.leaseFor(j.order.Lease)
 	k.watchLease()
-	k.watchSilence()
+	if len(j.order.Launch.Nodes) > 1 {
+		k.watchSilence()
+	}
 	j.prepare()
 }
 

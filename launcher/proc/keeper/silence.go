@@ -13,7 +13,7 @@ const (
 	silenceLook = time.Second
 )
 
-// watchSilence notes, while a job runs, that the launcher is silent for so long that other nodes end
+// watchSilence notes, while a job of several nodes runs, that the launcher is silent for so long that other nodes end
 // their ranks.
 func (k *keeper) watchSilence() {
 	due := time.Now().Add(silenceLook)
