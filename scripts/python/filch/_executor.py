@@ -75,8 +75,8 @@ class _Task:
 class _State:
     """What an executor and its thread share; the thread keeps no reference to the executor."""
 
-    def __init__(self, workers: int, submit: Dict[str, Any], connect: Callable[[Callable[[], None]], Connection], folder: str, patience: float) -> None:
-        self.workers, self.submit_fields, self.connect, self.folder, self.patience = workers, submit, connect, folder, patience
+    def __init__(self, job: int, workers: int, submit: Dict[str, Any], connect: Callable[[Callable[[], None]], Connection], folder: str, patience: float) -> None:
+        self.job, self.workers, self.submit_fields, self.connect, self.folder, self.patience = job, workers, submit, connect, folder, patience
         self.cond = threading.Condition()  # guards the fields below
         self.pending: Deque[_Call] = deque()
         self.ready: List[List[_Call]] = []  # running for their callers, and not sent yet
@@ -89,10 +89,9 @@ class _State:
         self.broken: Optional[BaseException] = None
         self.mean = 0.0  # seconds of a task, as of the last ones
         self.each = 0.0  # seconds of a call of map
-        self.job: Optional[int] = None
         self.link: Optional[Connection] = None
         self.files = itertools.count()
-        self.loads: Deque[Tuple[_Task, Dict[str, Any], bytes]] = deque()  # long results
+        self.loads: Deque[Tuple[_Task, bytes]] = deque()  # long results
         self.loading = 0
         self.thread = threading.Thread(target=self._run, name="filch-executor", daemon=True)
         self.loader: Optional[threading.Thread] = None
@@ -170,7 +169,7 @@ class _State:
         again = f", started {news['attempts']} times" if news["attempts"] > 1 else ""
         if news["state"] == "ok" and word[:1] == b"f":
             with self.cond:
-                self.loads.append((task, news, word))
+                self.loads.append((task, word))
                 self.loading += 1
                 if self.loader is None:
                     self.loader = threading.Thread(target=self._load, name="filch-results", daemon=True)
@@ -181,7 +180,7 @@ class _State:
             self.unpack(task, word)
         elif news["state"] == "ok":
             self.fail(task, CallLost(f"{name} has run on {news.get('node')}, and its result is lost with the output of the node"))
-        elif news["state"] in ("lost", "cancelled", "skipped") and news["attempts"] == 0 and not news.get("maybe_one_more") and news["state"] == "lost":
+        elif news["state"] == "lost" and news["attempts"] == 0 and not news.get("maybe_one_more"):
             with self.cond:
                 self.again.append(task)  # the call has never begun
                 self.cond.notify_all()
@@ -203,7 +202,7 @@ class _State:
                     if self.stopped and not self.tasks and not self.pending and self.loading == 0 or self.broken:
                         return
                     self.cond.wait(1)
-                task, _, word = self.loads.popleft()
+                task, word = self.loads.popleft()
             self.unpack(task, word)
             self.drop(task)
             del task
@@ -266,8 +265,6 @@ class _State:
 
     def begin(self) -> None:
         self.link = self.connect(self.on_lost)
-        if self.job is None:
-            self.job = self.link.ask("submit", **self.submit_fields)["job"]
         self.follow()
 
     def follow(self) -> None:
@@ -446,7 +443,7 @@ class _State:
     def end(self) -> None:
         """Closes the job, and ends what is left."""
         try:
-            if self.link is not None and self.job is not None:
+            if self.link is not None:
                 if self.broken is None:
                     self.link.ask("close", job=self.job)
                 else:
@@ -585,8 +582,7 @@ class Executor(futures.Executor):
         except BaseException:
             shutil.rmtree(own, ignore_errors=True)
             raise
-        self._state = _State(workers, submit, connect, own, patience)
-        self._state.job = self.job
+        self._state = _State(self.job, workers, submit, connect, own, patience)
         _live.add(self._state)
         self._state.thread.start()
         self._finalize = weakref.finalize(self, _State.stop, self._state, False, False)
